@@ -1,6 +1,6 @@
 // Package idemmcp guards tools of an MCP server with idempotency policies: an agent that
 // calls a tool again, because the reply was lost, gets the first result, and the tool runs
-// once.
+// once. It also gives the calls of a client a key.
 //
 //	table, err := policy.NewTable(policy.Row("TOOL charge", policy.TTLHours(48)))
 //	guard, err := idemmcp.New(engine, table)
@@ -71,6 +71,11 @@
 // (mcp.ServerOptions.SupportedProtocolVersions).
 //
 // The SDK has no tasks, and results of tools are no streams.
+//
+// # Protocols and clients
+//
+// The options ACP and AdCP serve the protocols' bindings to MCP, on an engine with a profile
+// of package commerce. Send is the middleware of clients: one key for all attempts of a call.
 //
 // # Limits
 //
