@@ -345,6 +345,19 @@ func asJSON(value any) string {
 	return string(text)
 }
 
+// await receives a value. Its wait has a deadline, and ends with the test: a server waits for
+// the handlers of its sessions.
+func await[T any](t *testing.T, from <-chan T) (value T) {
+	t.Helper()
+	select {
+	case value = <-from:
+	case <-t.Context().Done():
+	case <-time.After(patience):
+		t.Errorf("nothing happened within %v", patience)
+	}
+	return value
+}
+
 func eventually(t *testing.T, goal string, reached func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !reached(); <-time.After(5 * time.Millisecond) {

@@ -50,7 +50,7 @@ func TestInProgress(t *testing.T) {
 	handle := func(ctx context.Context, call *mcp.CallToolRequest, in order) (*mcp.CallToolResult, payment, error) {
 		if in.Amount == 5 {
 			begun <- struct{}{}
-			<-end
+			await(t, end)
 		}
 		return paid(ctx, call, in)
 	}
@@ -85,10 +85,10 @@ func TestInProgress(t *testing.T) {
 			session := inMemory("2026-07-28")(t, made.server, newClient(nil))
 			first := make(chan response, 1)
 			go func() { first <- call(t, session, keyed("k1", 5)) }()
-			<-begun
+			await(t, begun)
 			got := call(t, session, keyed("k1", 5))
 			end <- struct{}{}
-			(<-first).wantPaid(t, 5, false)
+			await(t, first).wantPaid(t, 5, false)
 			members := got.problem()
 			for member, want := range test.want {
 				if members[member] != want {

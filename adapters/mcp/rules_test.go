@@ -236,7 +236,7 @@ func TestConcurrentCalls(t *testing.T) {
 		release := make(chan struct{})
 		end := sync.OnceFunc(func() { close(release) })
 		handle := func(ctx context.Context, call *mcp.CallToolRequest, in order) (*mcp.CallToolResult, payment, error) {
-			<-release
+			await(t, release)
 			return paid(ctx, call, in)
 		}
 		made := newShop(t, setup{policy: opts, handle: handle})

@@ -169,7 +169,7 @@ func TestCancelledCall(t *testing.T) {
 			begun, end := make(chan struct{}), make(chan struct{})
 			made := newShop(t, setup{handle: func(ctx context.Context, call *mcp.CallToolRequest, in order) (*mcp.CallToolResult, payment, error) {
 				close(begun)
-				<-end
+				await(t, end)
 				if ctx.Err() != nil {
 					t.Error("the client's cancellation reached the run")
 				}
@@ -183,7 +183,7 @@ func TestCancelledCall(t *testing.T) {
 					t.Errorf("the first call got %v", err)
 				}
 			})
-			<-begun
+			await(t, begun)
 			cancel()
 			first.Wait()
 			call(t, session, keyed("k1", 5)).wantProblem(t, problem.InProgress)
@@ -201,7 +201,7 @@ func TestPropagatedCancellation(t *testing.T) {
 	begun, end := make(chan struct{}), make(chan struct{})
 	made := newShop(t, setup{handle: func(ctx context.Context, call *mcp.CallToolRequest, in order) (*mcp.CallToolResult, payment, error) {
 		close(begun)
-		<-end
+		await(t, end)
 		if ctx.Err() != nil {
 			t.Error("the end of the request reached the run")
 		}
@@ -213,7 +213,7 @@ func TestPropagatedCancellation(t *testing.T) {
 	first := connectTo(t, url, newClient(nil), "2026-07-28", nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		<-begun
+		await(t, begun)
 		cancel()
 	}()
 	if _, err := first.CallTool(ctx, &mcp.CallToolParams{Name: "charge", Arguments: keyed("k1", 5)}); err == nil {
@@ -313,12 +313,12 @@ func TestElicitationWithoutResponse(t *testing.T) {
 				_, err := call.Session.Elicit(ctx, &mcp.ElicitParams{Message: "Pay?"})
 				return nil, payment{}, err
 			}
-			opts := []policy.Option{policy.MaxRun(100 * time.Millisecond), policy.ExcludeFields("note")}
+			opts := []policy.Option{policy.MaxRun(2 * time.Second), policy.ExcludeFields("note")}
 			made := newShop(t, setup{handle: handle, policy: opts})
 			session := transports[name](t, made.server, newClient(&mcp.ClientOptions{
 				ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 					asked <- struct{}{}
-					<-silent
+					await(t, silent)
 					return &mcp.ElicitResult{Action: "cancel"}, nil
 				},
 			}))
@@ -326,7 +326,7 @@ func TestElicitationWithoutResponse(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			var first sync.WaitGroup
 			first.Go(func() { _, _ = session.CallTool(ctx, &mcp.CallToolParams{Name: "charge", Arguments: keyed("k1", 5)}) })
-			<-asked
+			await(t, asked)
 			cancel() // the client is gone
 			first.Wait()
 			eventually(t, "the run ends", func() bool { return len(made.engine.Running()) == 0 })

@@ -166,7 +166,7 @@ func TestTokenScope(t *testing.T) {
 	first.Header.Set("Authorization", "Bearer alice")
 	signIn(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { contexts <- r.Context() })).ServeHTTP(httptest.NewRecorder(), first)
 	clientSide, serverSide := mcp.NewInMemoryTransports()
-	serving, err := made.server.Connect(<-contexts, serverSide, nil)
+	serving, err := made.server.Connect(await(t, contexts), serverSide, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
