@@ -31,6 +31,9 @@ const (
 // lockTTL is the lease of a call.
 const lockTTL = 4 * time.Second
 
+// longest is the time that a busy machine may need for one operation of a store.
+const longest = 20 * time.Second
+
 // steps are those of the tool.
 var steps = []string{"reserve", "charge", "ship"}
 
@@ -65,7 +68,7 @@ func serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	opts := []policy.Option{policy.LockTTL(lockTTL), policy.StoreTimeout(20 * time.Second)}
+	opts := []policy.Option{policy.LockTTL(lockTTL), policy.StoreTimeout(longest)}
 	if os.Getenv(refuses) != "" {
 		opts = append(opts, policy.OnAbandoned(policy.Refuse))
 	}
