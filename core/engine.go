@@ -262,6 +262,38 @@ func (e *Engine) Inspector() (*Inspector, error) {
 	return &Inspector{&e.shared, e.defaults, records, event.About("", "", "", "", e.instance)}, nil
 }
 
+// Reconcile searches for abandoned keys until ctx ends, asks find about each, and settles
+// the key by its answer: for clients that never come back. It runs no handler. Call it in
+// each process: they share the work, and no two ask about one key at a time.
+//
+//	go engine.Reconcile(ctx, find, core.ReconcileOptions{})
+//
+// A key is claimed for the question, as by a retry. Meanwhile retries get 409 in_progress,
+// and a late holder loses its lease. The settlement is stored only while no other attempt
+// has claimed the key. An answer is the event reconciled, an error of find recover_error, and
+// the last AskAgain reconcile_gave_up: an operator has to settle the key. A response is kept
+// as the route's policy says. In a process that does not know the route of a record, the
+// longest times of all routes apply.
+//
+// Reconcile returns nil when ctx has ended or the engine shuts down, and else an error that
+// names a wrong option, or a store without storage.Inspector.
+func (e *Engine) Reconcile(ctx context.Context, find FindFunc, options ReconcileOptions) error {
+	records, ok := e.ledger.Store().(storage.Inspector)
+	if !ok {
+		return fmt.Errorf("oncekey: %T cannot be reconciled: it has no methods of storage.Inspector", e.ledger.Store())
+	}
+	if find == nil {
+		return errors.New("oncekey: Reconcile is given a nil function")
+	}
+	if err := options.complete(); err != nil {
+		return err
+	}
+	r := reconciler{shared: &e.shared, records: records, find: find, options: options}
+	r.routeOf = func(pattern string) *Route { return routeOf(e.Routes(), e.defaults, pattern) }
+	r.run(ctx)
+	return nil
+}
+
 // Ready returns nil when this process can serve guarded requests: the engine does not shut
 // down, not too many responses wait for the store, and the store can be reached and grants
 // every right that serving needs (see storage.Checker; a store without a Check counts as

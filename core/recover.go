@@ -28,9 +28,7 @@ func recoverAbandoned(run *Run, find policy.RecoverFunc) (*storage.Record, *prob
 		}
 	}()
 	request := run.identity.request
-	ctx := failure.NewContext(run.Context(), new(failure.Marks)) // its marks are not the handler's
-	ctx = context.WithValue(ctx, stepKey{}, inRecoverFunc)
-	found, err := find(ctx, policy.Abandoned{
+	found, err := find(aside(run), policy.Abandoned{
 		Key: request.Key, Scope: request.Scope,
 		Method: request.Method, Path: request.Path, Attempt: run.hold.Lease.Attempt,
 		Step: run.hold.Steps().CutOff(),
@@ -55,6 +53,13 @@ func recoverAbandoned(run *Run, find policy.RecoverFunc) (*storage.Record, *prob
 		return nil, unstoredProblem(err)
 	}
 	return recovered(run, result), nil
+}
+
+// aside returns the run's context for a function that looks for the outcome of an earlier
+// attempt: its marks are not the handler's, and it calls no steps.
+func aside(run *Run) context.Context {
+	ctx := failure.NewContext(run.Context(), new(failure.Marks))
+	return context.WithValue(ctx, stepKey{}, inRecoverFunc)
 }
 
 // checkFound returns an error if a RecoverFunc's result cannot be used.

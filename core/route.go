@@ -161,3 +161,17 @@ func (r *Route) served(method, pattern string) {
 }
 
 type endpoints = atomic.Pointer[[]Endpoint]
+
+// routeOf returns the route of a pattern that records have. If no route is known to serve it,
+// the result keeps records for the longest times of all.
+func routeOf(all []*Route, defaults *Route, pattern string) *Route {
+	longest := defaults.policy
+	for _, route := range all {
+		serves := func(served Endpoint) bool { return served.Pattern == pattern }
+		if !route.observes && slices.ContainsFunc(route.Endpoints(), serves) {
+			return route
+		}
+		longest.TTL, longest.Remember = max(longest.TTL, route.policy.TTL), max(longest.Remember, route.policy.Remember)
+	}
+	return &Route{policy: longest}
+}

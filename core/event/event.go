@@ -65,6 +65,12 @@ const (
 	CallbackPanicked Result = "callback_panicked" // a function or store of the program panicked
 )
 
+// Results of core.Engine.Reconcile, about abandoned keys.
+const (
+	Reconciled      Result = "reconciled"        // settled by a FindFunc: Reason is response, happened or did not happen
+	ReconcileGaveUp Result = "reconcile_gave_up" // still unknown after MaxAttempts: an operator has to settle the key
+)
+
 // Changes by hand: Operator and Reason name the person and the reason.
 const (
 	SettledByHand Result = "settled_by_hand" // an abandoned key was settled

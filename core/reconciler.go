@@ -1,0 +1,195 @@
+package core
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/internal/ledger"
+	"github.com/oncekey/oncekey/core/internal/panicked"
+	"github.com/oncekey/oncekey/core/internal/wire"
+	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/failure"
+)
+
+// reconciler settles abandoned keys, see Engine.Reconcile.
+type reconciler struct {
+	shared  *shared
+	routeOf func(pattern string) *Route
+	records storage.Inspector
+	find    FindFunc
+	options ReconcileOptions
+}
+
+// run searches until ctx ends or the engine shuts down.
+func (r *reconciler) run(ctx context.Context) {
+	for r.sweep(ctx) {
+		pause := time.NewTimer(r.options.Every/2 + rand.N(r.options.Every)) //nolint:gosec // processes that start together part
+		select {
+		case <-ctx.Done():
+			pause.Stop()
+			return
+		case <-pause.C:
+		}
+	}
+}
+
+// sweep asks about the keys that are due. It reports false when there is no more to do.
+func (r *reconciler) sweep(ctx context.Context) bool {
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	places := make(chan struct{}, r.options.Concurrency)
+	filter := storage.Filter{Abandoned: true, OlderThan: min(r.options.After, r.options.Backoff)}
+	for page := (storage.Page{Limit: 100}); ; {
+		listing, err := r.list(ctx, filter, page)
+		if err != nil {
+			r.report(ctx, event.Event{Result: event.StoreError, Err: err})
+			return ctx.Err() == nil
+		}
+		rand.Shuffle(len(listing.Entries), func(i, j int) { //nolint:gosec // other processes have the same list
+			listing.Entries[i], listing.Entries[j] = listing.Entries[j], listing.Entries[i]
+		})
+		for _, entry := range listing.Entries {
+			if !r.options.isDue(entry.Record) {
+				continue
+			}
+			select {
+			case <-ctx.Done():
+				return false
+			case places <- struct{}{}:
+			}
+			asking.Go(func() {
+				defer func() { <-places }()
+				r.ask(ctx, entry.Key)
+			})
+		}
+		if page.Cursor = listing.Next; page.Cursor == "" {
+			_, refusal := r.shared.ledger.Find(new([sha256.Size]byte))
+			return ctx.Err() == nil && refusal != problem.ShuttingDown
+		}
+	}
+}
+
+func (r *reconciler) list(ctx context.Context, filter storage.Filter, page storage.Page) (listing storage.Listing, err error) {
+	defer panicked.ToError("Store", &err)
+	return r.records.List(ctx, filter, page)
+}
+
+func (r *reconciler) report(ctx context.Context, happened event.Event) {
+	r.shared.observer.Observe(ctx, &happened)
+}
+
+// ask asks about one key, if it is still due.
+func (r *reconciler) ask(ctx context.Context, key string) {
+	record, err := r.lookup(ctx, key)
+	if err != nil {
+		r.report(ctx, event.Event{Result: event.StoreError, Record: key, Err: err})
+		return
+	}
+	if record == nil || !r.options.isDue(record) {
+		return // another process was first
+	}
+	run := r.take(ctx, key, record)
+	if run == nil {
+		return
+	}
+	lost := Lost{
+		Record: key, Route: record.Origin.Route, Step: run.hold.Steps().CutOff(), Attempt: record.Attempt,
+		Created: record.Created, Holder: record.Origin.Holder, Trace: record.Origin.Trace,
+	}
+	found, err := r.findOut(ctx, run, lost)
+	if err == nil && found.kind == responded {
+		err = checkFound(run, &found.response)
+	}
+	if err != nil {
+		run.report(event.Event{Result: event.RecoverError, Err: err})
+		found = AskAgain
+	}
+	r.settle(run, found)
+}
+
+func (r *reconciler) lookup(ctx context.Context, key string) (record *storage.Record, err error) {
+	defer panicked.ToError("Store", &err)
+	return r.records.Lookup(ctx, key)
+}
+
+// take claims an abandoned key, as a retry of its request would. It returns nil if the key
+// has another attempt by now.
+func (r *reconciler) take(ctx context.Context, key string, record *storage.Record) *Run {
+	s, route := r.shared, r.routeOf(record.Origin.Route)
+	a := newAttempt(s, route)
+	if n, err := hex.Decode(a.digest[:], []byte(key)); n != sha256.Size || err != nil {
+		return nil // no key of an engine
+	}
+	a.name()
+	a.record, a.wasRead, a.request.Pattern = key, true, record.Origin.Route
+	p := &route.policy
+	origin := record.Origin
+	origin.Holder = ledger.Shortened(asker+s.holder, ledger.MaxOriginText)
+	a.claimant = newClaimant(a.identity)
+	defer a.forget()
+	a.claimant.context, a.claimant.made = ctx, true
+	a.claimant.claim = storage.Claim{
+		Key: key, Token: storage.NewToken(), Fingerprint: record.Fingerprint, Digest: record.Digest,
+		TTL: p.LockTTL, Retain: p.LockTTL + p.TTL, Remember: p.Remember, Origin: origin, TakeOver: true,
+	}
+	hold, refusal := s.ledger.BeginClaim(&a.digest)
+	if hold != nil || refusal != "" {
+		return nil
+	}
+	defer s.ledger.EndClaim(&a.claim)
+	a.claim.Request, a.claim.Call, a.claim.Timeout = a.claimant, &a.call, p.StoreTimeout
+	found, err := s.ledger.Make(ctx, &a.claim)
+	if err != nil || found != nil {
+		return nil
+	}
+	run, refusal := newRun(ctx, a)
+	if refusal != "" {
+		run.context.end(nil)
+		s.ledger.GiveBack(&a.claim)
+		return nil
+	}
+	if lease := a.claim.Lease; !lease.TookOver || lease.Attempt != record.Attempt+1 {
+		run.hold.Abandon() // it has another attempt, or none, and the next search sees which
+		return nil
+	}
+	return run
+}
+
+// findOut calls the FindFunc.
+func (r *reconciler) findOut(ctx context.Context, run *Run, lost Lost) (found Finding, err error) {
+	inside, cancel := context.WithTimeout(aside(run), r.options.FindTimeout)
+	defer cancel()
+	defer context.AfterFunc(ctx, cancel)()
+	defer panicked.ToError("FindFunc", &err)
+	return r.find(inside, lost)
+}
+
+// settle ends the run of a question.
+func (r *reconciler) settle(run *Run, found Finding) {
+	var err error
+	switch found.kind {
+	case responded:
+		response := Response{Status: found.response.Status, Header: wire.HeaderOf(found.response.Header), Body: found.response.Body}
+		err = run.end(failure.Outcome{Status: response.Status, Executed: true}, response)
+	case happened:
+		err = run.end(failure.Outcome{Status: storage.StatusByHand, Executed: true}, Response{Status: storage.StatusByHand, Unreplayable: true})
+	case didNotHappen:
+		run.hold.Clear()
+		err = run.end(failure.Outcome{Status: http.StatusServiceUnavailable, Retryable: true}, Response{})
+	default:
+		if run.hold.Abandon(); run.hold.Lease.Attempt >= r.options.MaxAttempts {
+			run.report(event.Event{Result: event.ReconcileGaveUp})
+		}
+		return
+	}
+	if err == nil {
+		run.report(event.Event{Result: event.Reconciled, Reason: string(found.kind)})
+	}
+}
