@@ -266,7 +266,7 @@ func (e *Engine) Inspector() (*Inspector, error) {
 // the key by its answer: for clients that never come back. It runs no handler. Call it in
 // each process: they share the work, and no two ask about one key at a time.
 //
-//	go engine.Reconcile(ctx, find, core.ReconcileOptions{})
+//	group.Go(func() error { return engine.Reconcile(ctx, find, core.ReconcileOptions{}) })
 //
 // A key is claimed for the question, as by a retry. Meanwhile retries get 409 in_progress,
 // and a late holder loses its lease. The settlement is stored only while no other attempt

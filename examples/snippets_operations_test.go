@@ -2,17 +2,67 @@ package examples_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/policy"
 )
+
+// ledger is a provider that can be asked.
+type ledger map[string][]byte
+
+func (l ledger) Find(_ context.Context, key string) ([]byte, error) { return l[key], nil }
+
+func reconcile(ctx context.Context, engine *core.Engine, provider ledger) error {
+	find := func(ctx context.Context, lost core.Lost) (core.Finding, error) {
+		payment, err := provider.Find(ctx, lost.DerivedKey("charge")) // the key that the handler gave to the provider
+		switch {
+		case err != nil:
+			return core.AskAgain, err
+		case payment == nil:
+			return core.DidNotHappen, nil
+		default:
+			return core.Responded(policy.Response{Status: http.StatusCreated, Body: payment}), nil
+		}
+	}
+	return engine.Reconcile(ctx, find, core.ReconcileOptions{After: 20 * time.Minute}) // until ctx ends
+}
+
+// The snippet of docs/operations.md settles a charge whose reply was lost.
+func TestReconcileOfTheDocs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		engine, err := core.New(memstore.New(), core.ScopeBy(userID))
+		if err != nil {
+			t.Fatal(err)
+		}
+		provider := make(ledger)
+		handler := engine.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			provider[core.DeriveKey(r.Context(), "charge")] = []byte(`{"id":1}`)
+			failure.MarkUncertain(r.Context(), "no reply")
+			w.WriteHeader(http.StatusBadGateway)
+		}))
+		sent(t, handler, "k")
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
+		defer cancel()
+		if err := reconcile(ctx, engine, provider); err != nil {
+			t.Fatal(err)
+		}
+		if w := sent(t, handler, "k"); w.Code != http.StatusCreated || w.Body.String() != `{"id":1}` || w.Header().Get("X-Idempotent-Replay") != "true" {
+			t.Errorf("got %d %s", w.Code, w.Body)
+		}
+	})
+}
 
 // Case 101: the log proves how often a handler ran. The number of the attempt does not: a released key begins at 1 again.
 func TestRunsOfAKeyInTheLog(t *testing.T) {

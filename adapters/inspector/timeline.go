@@ -102,6 +102,8 @@ var texts = map[event.Result]func(*seen) string{
 	event.Retryable:         releasedText,
 	event.Deferred:          func(*seen) string { return "The store did not take the response: it waits in this process" },
 	event.TransactionUnused: func(*seen) string { return "The handler did not take the transaction of its run" },
+	event.Reconciled:        func(*seen) string { return "Settled by the reconciler" },
+	event.ReconcileGaveUp:   func(*seen) string { return "The reconciler gave up: settle the key by hand" },
 	event.SettledByHand:     func(one *seen) string { return "Settled by hand by " + one.operator },
 	event.Forgotten:         func(one *seen) string { return "Forgotten by " + one.operator },
 	event.Revealed:          func(one *seen) string { return "The body was shown to " + one.operator },
@@ -135,9 +137,9 @@ func toneOfResult(result event.Result) string {
 		return "good"
 	case event.Execute:
 		return "flight"
-	case event.InProgress, event.KeyReused, event.NotReplayable, event.KeyExpired, event.Failed, event.Unreplayable, event.Deferred, event.TransactionUnused, event.Forgotten, event.SettledByHand:
+	case event.InProgress, event.KeyReused, event.NotReplayable, event.KeyExpired, event.Failed, event.Unreplayable, event.Deferred, event.TransactionUnused, event.Forgotten, event.SettledByHand, event.Reconciled:
 		return "warn"
-	case event.OutcomeUnknown, event.LeaseExpired, event.Uncertain, event.ResponseLost, event.Unavailable, event.StoreError, event.LeaseLost:
+	case event.OutcomeUnknown, event.LeaseExpired, event.Uncertain, event.ResponseLost, event.Unavailable, event.StoreError, event.LeaseLost, event.ReconcileGaveUp:
 		return "bad"
 	default:
 		return "plain"

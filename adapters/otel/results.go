@@ -59,6 +59,9 @@ var effects = map[event.Result]effect{
 
 	event.CallbackPanicked: isSettlement | marksSpan | isFailure,
 
+	event.Reconciled:      isSettlement | marksSpan,
+	event.ReconcileGaveUp: isSettlement | marksSpan | isFailure,
+
 	event.SettledByHand: isSettlement | marksSpan,
 	event.Forgotten:     isSettlement | marksSpan,
 	event.Revealed:      isSettlement | marksSpan,

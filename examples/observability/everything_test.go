@@ -134,6 +134,7 @@ func everythingHappens(t *testing.T) (all exported) {
 		s.longRuns(store)
 		s.abandoned(t, store)
 		s.byHand(t)
+		s.reconciles(t)
 		s.shutsDown(t)
 		all = scrape(t, s) // leaves the bubble: names and numbers
 	})
@@ -178,6 +179,25 @@ func (s *service) byHand(t *testing.T) {
 	_, forgotten := inspector.Forget(t.Context(), paid, 1, storage.RerunIsSafe, by)
 	settled := inspector.Settle(t.Context(), s.engine.StorageKey(shared, http.MethodPost, "/uncertain", "k"), 1, storage.Happened, by)
 	if err := errors.Join(revealed, forgotten, settled); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// reconciles asks about two abandoned keys, and knows one outcome.
+func (s *service) reconciles(t *testing.T) {
+	t.Helper()
+	s.post("/uncertain", "known", "1")
+	s.post("/uncertain", "unknown", "1")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	asked := 0
+	find := func(context.Context, core.Lost) (core.Finding, error) {
+		if asked++; asked == 1 {
+			return core.Happened, nil
+		}
+		return core.AskAgain, nil
+	}
+	if err := s.engine.Reconcile(ctx, find, core.ReconcileOptions{After: 10 * time.Second, Every: time.Second, MaxAttempts: 2, Concurrency: 1}); err != nil {
 		t.Fatal(err)
 	}
 }

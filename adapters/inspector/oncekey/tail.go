@@ -102,7 +102,8 @@ var results = []event.Result{
 	event.Refused, event.Unprotected, event.Unavailable, event.NoKey, event.Skipped, event.WrongSetup,
 	event.Completed, event.Failed, event.Unreplayable, event.DeleteKey, event.Retryable, event.Uncertain, event.Deferred,
 	event.ResponseLost, event.NotConfirmed, event.LeaseLost, event.LeaseExpired, event.RunTooLong, event.StoreError,
-	event.RecoverError, event.TransactionUnused, event.CallbackPanicked, event.SettledByHand, event.Forgotten, event.Revealed,
+	event.RecoverError, event.TransactionUnused, event.CallbackPanicked, event.Reconciled, event.ReconcileGaveUp,
+	event.SettledByHand, event.Forgotten, event.Revealed,
 }
 
 func (c *tailCommand) filters() bool { return c.Record != "" || len(c.Result) > 0 }
