@@ -167,6 +167,8 @@ func TestClientWaitsForACallInProgress(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			began, end, repeated := make(chan struct{}), make(chan struct{}), new(retries)
+			finish := sync.OnceFunc(func() { close(end) })
+			defer finish()
 			made := newShop(t, setup{guard: options, handle: func(ctx context.Context, c *mcp.CallToolRequest, in order) (*mcp.CallToolResult, payment, error) {
 				close(began)
 				<-end
@@ -181,7 +183,7 @@ func TestClientWaitsForACallInProgress(t *testing.T) {
 			second := inMemory("2026-07-28")(t, made.server, sending(t, o))
 			go func() { ended <- call(t, second, keyed("k", 5)) }()
 			eventually(t, "three refused attempts", func() bool { return repeated.count() >= 3 })
-			close(end)
+			finish()
 			for range 2 {
 				if got := <-ended; got.err != nil || got.result.IsError {
 					t.Errorf("got %s and %v", asJSON(got.result), got.err)
@@ -199,6 +201,8 @@ func TestClientWaitsForACallInProgress(t *testing.T) {
 func TestClientRepeatsSlowAttempts(t *testing.T) {
 	t.Parallel()
 	end, repeated := make(chan struct{}), new(retries)
+	finish := sync.OnceFunc(func() { close(end) })
+	defer finish()
 	made := newShop(t, setup{handle: func(ctx context.Context, c *mcp.CallToolRequest, in order) (*mcp.CallToolResult, payment, error) {
 		<-end
 		return paid(ctx, c, in)
@@ -209,7 +213,7 @@ func TestClientRepeatsSlowAttempts(t *testing.T) {
 	ended := make(chan response)
 	go func() { ended <- call(t, session, args{"amount": 5}) }()
 	eventually(t, "two attempts", func() bool { return repeated.count() >= 2 })
-	close(end)
+	finish()
 	(<-ended).wantPaid(t, 5, true)
 	made.wantRuns(t, 1)
 }
