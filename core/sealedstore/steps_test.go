@@ -1,8 +1,8 @@
 package sealedstore_test
 
 import (
-	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
@@ -133,11 +133,14 @@ type overhead struct {
 
 func (o *overhead) Encrypt(plaintext, data []byte) ([]byte, error) {
 	sealed, err := o.AEAD.Encrypt(plaintext, data)
-	return append(sealed, make([]byte, o.more)...), err
+	sealed = append(sealed, make([]byte, o.more)...)
+	return binary.BigEndian.AppendUint16(sealed, uint16(o.more)), err
 }
 
 func (o *overhead) Decrypt(ciphertext, data []byte) ([]byte, error) {
-	return o.AEAD.Decrypt(bytes.TrimRight(ciphertext, "\x00"), data)
+	end := len(ciphertext) - 2
+	more := int(binary.BigEndian.Uint16(ciphertext[end:]))
+	return o.AEAD.Decrypt(ciphertext[:end-more], data)
 }
 
 // The store keeps the longer steps. Sealed steps are longer exactly where the plain steps
