@@ -85,8 +85,8 @@ func TestConsumers(t *testing.T) {
 			linked: `connectrpc.com/connect github.com/google/uuid google.golang.org/genproto/googleapis/rpc google.golang.org/protobuf`,
 		},
 		"MCP": {
-			program: mcpServer, part: "/adapters/mcp", lifts: "github.com/modelcontextprotocol/go-sdk", sums: 41, graph: 57,
-			linked: `github.com/google/jsonschema-go github.com/modelcontextprotocol/go-sdk github.com/segmentio/asm github.com/segmentio/encoding
+			program: mcpServer, part: "/adapters/mcp", lifts: "github.com/modelcontextprotocol/go-sdk", sums: 43, graph: 57,
+			linked: `github.com/google/jsonschema-go github.com/google/uuid github.com/modelcontextprotocol/go-sdk github.com/segmentio/asm github.com/segmentio/encoding
 				github.com/yosida95/uritemplate/v3 golang.org/x/oauth2 golang.org/x/sync golang.org/x/sys golang.org/x/time`,
 		},
 	} {
