@@ -3,6 +3,7 @@ package idemmcp_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -64,20 +65,17 @@ func run(t *testing.T, node string, arguments ...string) []byte {
 }
 
 // plainShop is a server as the README of the SDK and the package comment show one.
-func plainShop(t *testing.T) (server *mcp.Server, runs *atomic.Int32) {
-	t.Helper()
-	engine, err := core.New(memstore.New(), core.SharedScope, core.WithObserver(new(events)))
-	if err != nil {
-		t.Fatal(err)
+func plainShop() (server *mcp.Server, engine *core.Engine, runs *atomic.Int32, err error) {
+	if engine, err = core.New(memstore.New(), core.SharedScope, core.WithObserver(new(events))); err != nil {
+		return nil, nil, nil, err
 	}
-	shutDown(t, engine)
 	table, err := policy.NewTable(policy.Row("TOOL charge"))
 	if err != nil {
-		t.Fatal(err)
+		return nil, nil, nil, err
 	}
 	guard, err := idemmcp.New(engine, table)
 	if err != nil {
-		t.Fatal(err)
+		return nil, nil, nil, err
 	}
 	type order struct {
 		Amount int    `json:"amount"`
@@ -92,8 +90,7 @@ func plainShop(t *testing.T) (server *mcp.Server, runs *atomic.Int32) {
 		return &mcp.CallToolResult{}, nil, nil
 	})
 	server.AddReceivingMiddleware(guard.Receive)
-	endSessions(t, server)
-	return server, runs
+	return server, engine, runs, nil
 }
 
 // shutDown ends an engine with its test.
@@ -116,50 +113,85 @@ func endSessions(t *testing.T, server *mcp.Server) {
 	})
 }
 
+// serves names the environment variable by which a test's program serves plainShop by stdio.
+const serves = "IDEMMCP_SERVES"
+
+// serveByStdio serves until its client leaves.
+func serveByStdio() {
+	server, _, _, err := plainShop()
+	if err == nil {
+		err = server.Run(context.Background(), new(mcp.StdioTransport))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
 // A client in JavaScript gets the same result for each retry, wherever its key is, and a
 // problem for another payload.
 func TestForeignClient(t *testing.T) {
 	t.Parallel()
 	node, modules := agents(t)
+	script, err := filepath.Abs("testdata/client.mjs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("stdio", func(t *testing.T) {
+		t.Parallel()
+		judgeForeign(t, run(t, node, script, modules, program))
+	})
 	for name, options := range map[string]mcp.StreamableHTTPOptions{
 		"SSE": {}, "JSON": {JSONResponse: true}, "stateless": {Stateless: true, JSONResponse: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server, runs := plainShop(t)
-			url := listen(t, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &options))
-			script, err := filepath.Abs("testdata/client.mjs")
+			server, engine, runs, err := plainShop()
 			if err != nil {
 				t.Fatal(err)
 			}
-			var got struct {
-				Tools   []*mcp.Tool
-				Answers []struct {
-					Result *mcp.CallToolResult
-					Code   int
-					Data   map[string]any
-				}
-			}
-			if err := json.Unmarshal(run(t, node, script, modules, url), &got); err != nil || len(got.Answers) != 4 {
-				t.Fatalf("%v: %+v", err, got)
-			}
-			for i, answer := range got.Answers[:3] {
-				if answer.Result == nil {
-					t.Fatalf("answer %d is %+v", i, answer)
-				}
-				response{answer.Result, nil}.wantPaid(t, 5, i > 0)
-			}
-			if last := got.Answers[3]; last.Code != -32000 || last.Data["code"] != "key_reused" {
-				t.Errorf("another payload got %+v", last)
-			}
+			shutDown(t, engine)
+			endSessions(t, server)
+			url := listen(t, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &options))
+			judgeForeign(t, run(t, node, script, modules, url))
 			if runs.Load() != 1 {
 				t.Errorf("the tool ran %d times, want once", runs.Load())
 			}
-			for _, tool := range got.Tools {
-				if guarded := tool.Annotations != nil && tool.Annotations.IdempotentHint; guarded != (tool.Name == "charge") {
-					t.Errorf("the tool %s has the hints %+v", tool.Name, tool.Annotations)
-				}
-			}
 		})
+	}
+}
+
+// judgeForeign judges what the client in JavaScript has seen.
+func judgeForeign(t *testing.T, out []byte) {
+	t.Helper()
+	var got struct {
+		Tools   []*mcp.Tool
+		Answers []struct {
+			Result *mcp.CallToolResult
+			Code   int
+			Data   map[string]any
+		}
+	}
+	if err := json.Unmarshal(out, &got); err != nil || len(got.Answers) != 4 {
+		t.Fatalf("%v: %+v", err, got)
+	}
+	for i, answer := range got.Answers[:3] {
+		if answer.Result == nil {
+			t.Fatalf("answer %d is %+v", i, answer)
+		}
+		response{answer.Result, nil}.wantPaid(t, 5, i > 0)
+	}
+	if last := got.Answers[3]; last.Code != -32000 || last.Data["code"] != "key_reused" {
+		t.Errorf("another payload got %+v", last)
+	}
+	for _, tool := range got.Tools {
+		if guarded := tool.Annotations != nil && tool.Annotations.IdempotentHint; guarded != (tool.Name == "charge") {
+			t.Errorf("the tool %s has the hints %+v", tool.Name, tool.Annotations)
+		}
 	}
 }

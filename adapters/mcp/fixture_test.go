@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,7 +27,12 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(serves) != "" {
+		serveByStdio()
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // patience bounds every wait of the tests.
 const patience = 30 * time.Second

@@ -1,13 +1,17 @@
 // A client of MCP that knows nothing of this package: it pays twice under one key, and then another amount.
 //
 //	node client.mjs MODULES URL
-const [modules, url] = process.argv.slice(2);
+//	node client.mjs MODULES PROGRAM     // by stdio
+const [modules, place] = process.argv.slice(2);
 const sdk = `${modules}/@modelcontextprotocol/sdk/dist/esm/client/`;
 const { Client } = await import(`${sdk}index.js`);
 const { StreamableHTTPClientTransport } = await import(`${sdk}streamableHttp.js`);
+const { StdioClientTransport } = await import(`${sdk}stdio.js`);
 
 const client = new Client({ name: "foreign", version: "1" });
-await client.connect(new StreamableHTTPClientTransport(new URL(url)));
+await client.connect(place.startsWith("http")
+  ? new StreamableHTTPClientTransport(new URL(place))
+  : new StdioClientTransport({ command: place, env: { ...process.env, IDEMMCP_SERVES: "1" } }));
 const pay = async (amount, place) => {
   const call = place === "_meta"
     ? { name: "charge", arguments: { amount }, _meta: { "idempotency-key": "k" } }
