@@ -13,6 +13,9 @@
 // serves the routes of one protocol; several engines may share a store. A Profile is a plain
 // value: read its parts, and change them before Options.
 //
+// An OpenAPI document describes a profile's errors by openapi.ProblemWriter(profile.WriteProblem),
+// openapi.ReplayHeader(profile.ReplayHeader) and openapi.KeyEcho.
+//
 // The rules that a library cannot keep are the handler's: a response that it marks as
 // executed (failure.MarkExecuted) is kept even if it is a 5xx, which ACP forbids: record
 // the side effect with core.Step instead. core.KeepFor may shorten the retention.
