@@ -247,6 +247,7 @@ func generalBugs() []brokenStore {
 		{"extend leaves the record to expire", extendKeepsExpiry, "a renewed claim is remembered"},
 		{"records expire early", expiresEarly, "a finished record expires"},
 		{"records never expire", expiresNever, "a finished record expires"},
+		{"records never expire", expiresNever, "a record that ends with its lease"},
 		{"a response is kept for the claim's Retain", retainOfTheClaim, "a result is kept for its own Retain"},
 		{"abandoned records are forgotten", forgetsAbandoned, "an abandoned record is remembered"},
 		{"the context is ignored", contextIgnored, "ended context"},

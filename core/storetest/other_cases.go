@@ -67,6 +67,20 @@ var expiryCases = []testCase{
 		},
 	},
 	{
+		name: "a record that ends with its lease",
+		rule: "a claim whose Retain is its TTL leaves no abandoned record: when its lease ends, the key is new",
+		test: func(f *fixture) {
+			c := f.claim()
+			c.TTL, c.Retain = 5*f.unit, 5*f.unit
+			start := time.Now()
+			f.win(c, 1, false)
+			next, passed := f.winOnceClaimable(f.takeOver(), start, f.long())
+			if passed < c.TTL-clockGrain || next.Attempt != 1 || next.TookOver {
+				f.Errorf("after %s of %s the key was claimed as attempt %d with TookOver %t, want a new one: 1 with false", passed, c.TTL, next.Attempt, next.TookOver)
+			}
+		},
+	},
+	{
 		name: "a renewed claim is remembered",
 		rule: "a lease may be renewed for longer than the claim's Retain in all: the record lasts as long as the lease does",
 		test: func(f *fixture) {
