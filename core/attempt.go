@@ -88,7 +88,7 @@ func (a *attempt) identify(r *http.Request) *problem.Problem {
 	}
 	a.request.Scope, a.request.Key = scope, key
 	a.address()
-	return nil
+	return a.checkAgeOf(r.Header)
 }
 
 // scopeOf calls the scope function. A panic is reported, and continues as a handler's
@@ -167,9 +167,10 @@ func (c *claimant) Claim() storage.Claim {
 	}
 	p := &c.identity.route.policy
 	c.fingerprint() // sets the storage key and the key's hash too
+	retain, remember := c.identity.retention()
 	c.claim = storage.Claim{
 		Key: c.identity.record, Token: storage.NewToken(), Fingerprint: c.identity.request.Fingerprint, Digest: c.bytes,
-		TTL: p.LockTTL, Retain: p.LockTTL + p.TTL, Remember: p.Remember,
+		TTL: p.LockTTL, Retain: retain, Remember: remember,
 		Origin: c.origin(), TakeOver: !p.OnAbandoned.Refuses(),
 	}
 	c.made = true

@@ -13,6 +13,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/policy"
 )
 
 // payment300 is a body of 300 bytes, for the request and for the response.
@@ -59,13 +60,13 @@ func (e *exchange) send(key string) {
 	e.handler.ServeHTTP(&e.writer, e.request)
 }
 
-func guarded(tb testing.TB) http.Handler {
+func guarded(tb testing.TB, opts ...policy.Option) http.Handler {
 	tb.Helper()
 	engine, err := core.New(memstore.New(), core.ScopeBy(bearer), core.WithObserver(discarded{}))
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return engine.Handler(http.HandlerFunc(bareHandler))
+	return engine.Handler(http.HandlerFunc(bareHandler), opts...)
 }
 
 // discarded is an observer that drops events: the default one writes a line for each run.

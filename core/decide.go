@@ -67,7 +67,8 @@ func (a *attempt) decide(ctx context.Context) (Decision, *Run) {
 	}
 }
 
-// storeFailed decides without the store. FailOpen does not apply in four cases. The
+// storeFailed decides without the store. FailOpen does not apply in five cases. The key is
+// older than the policy's KeyAge. The
 // record is unreadable, now or ever, or was in progress in an earlier round: then a
 // handler may have run or may be running. Or this process lacks a right at the store, or
 // the store can never keep the claim, which are wrong configurations and no outages.
@@ -78,7 +79,7 @@ func (a *attempt) storeFailed(ctx context.Context, err error) Decision {
 	switch {
 	case a.waited && !closed:
 		return Decision{Problem: problem.New(problem.InProgress, "")}
-	case a.route.policy.OnStoreError == policy.FailOpen && !closed:
+	case a.route.policy.OnStoreError == policy.FailOpen && !closed && !a.tooOld:
 		return Decision{}
 	default:
 		return Decision{Problem: problem.New(problem.StoreUnavailable, "")}
@@ -107,6 +108,13 @@ func (a *attempt) repeats(record *storage.Record) bool {
 // start makes the run of a lease that was just acquired.
 func (a *attempt) start(ctx context.Context) Decision {
 	lease := &a.claim.Lease
+	if a.tooOld {
+		if isNew := !lease.TookOver && lease.Steps == ""; isNew {
+			a.shared.ledger.Undo(ctx, &a.claim)
+			return Decision{Problem: a.keyTooOld()}
+		}
+		lease.Retain, lease.Remember = a.fullRetention() // from the first renewal on
+	}
 	run, refusal := newRun(ctx, a)
 	if refusal != "" {
 		run.context.end(nil)

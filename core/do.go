@@ -24,7 +24,7 @@ type Call struct {
 	Name string
 	// Key is the caller's intent, such as a message's id: up to 255 bytes. An empty
 	// key is refused, unless the policy requires no key. Then the function runs
-	// unguarded.
+	// unguarded. Where the policy has a KeyAge, the key is a UUID of version 7 or a ULID.
 	Key string
 	// Input is the input of the function. The same key with another input is refused
 	// with ErrKeyReused. Fields that the policy excludes do not count. Nil means no
@@ -158,6 +158,9 @@ func admitCall(a *attempt, call *Call) error {
 		return fmt.Errorf("oncekey: Call.Key of %q is empty: give the intent's name, such as a message's id", call.Name)
 	case len(call.Key) > wire.MaxKeyLength:
 		return fmt.Errorf("oncekey: Call.Key of %q has %d bytes: give at most %d", call.Name, len(call.Key), wire.MaxKeyLength)
+	}
+	if err := a.checkAge("Call.Key", nil); err != nil {
+		return fmt.Errorf("oncekey: the call of %q: %w", call.Name, err)
 	}
 	input := fingerprint.Request{Method: storage.MethodCall, Path: call.Name}
 	if call.Input != nil {

@@ -186,12 +186,13 @@ func must(route *Route, err error) *Route {
 // Serve and Do call Begin and Finish. Call both yourself to guard another kind of
 // request.
 func (e *Engine) Begin(ctx context.Context, route *Route, request Request) Decision {
-	if route == nil {
-		route = e.defaults
-	}
-	a := newAttempt(&e.shared, route)
+	a := newAttempt(&e.shared, cmp.Or(route, e.defaults))
 	a.request = request
 	a.address()
+	if refusal := a.checkAgeOf(nil); refusal != nil {
+		a.report(ctx, &event.Event{Result: event.Refused, Code: refusal.Code, Err: errors.New(refusal.Error)})
+		return Decision{Problem: refusal}
+	}
 	a.claimant = newClaimant(a.identity)
 	a.record, a.keyHash = hex.EncodeToString(a.digest[:]), event.KeyHash(request.Key)
 	return a.begin(ctx)

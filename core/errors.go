@@ -37,8 +37,9 @@ var (
 	ErrNotReplayable = errors.New("oncekey: the call has finished, but its result was not kept")
 
 	// ErrKeyExpired is returned by Do when an earlier call ran the function, and the time
-	// for which its result was kept is over (policy.Remember).
-	ErrKeyExpired = errors.New("oncekey: the call has finished, and its result has expired")
+	// for which its result was kept is over (policy.Remember), and for a key that is older
+	// than policy.KeyAge and has no result: an earlier call may have run the function.
+	ErrKeyExpired = errors.New("oncekey: the key has expired, and no result is kept for it")
 
 	// ErrOutcomeUnknown is returned by Do when an earlier attempt was abandoned and
 	// the policy allows no other attempt.

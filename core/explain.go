@@ -27,7 +27,8 @@ type Retry struct {
 	Method, Target string
 	// Key is the idempotency key as the client sent it, raw or in quotes.
 	Key string
-	// Header has the Content-Type and the headers that the policy includes.
+	// Header has the Content-Type, the headers that the policy includes, and the
+	// Repeatability-First-Sent of a policy with a KeyAge.
 	Header http.Header
 	// Body of the request. For a tool it is the arguments without the key, as JSON.
 	Body []byte
@@ -70,8 +71,8 @@ func (i *Inspector) StorageKey(retry Retry) (string, error) {
 }
 
 // Explain returns the decision about a retry. No handler runs, and the store's records do
-// not change. For a key of another format, or a body that is too large, the Result is
-// Refused. An error is the store's, or wraps ErrInvalidRetry.
+// not change. For a key of another format, or without a time where the policy has a KeyAge,
+// or a body that is too large, the Result is Refused. An error is the store's, or wraps ErrInvalidRetry.
 func (i *Inspector) Explain(ctx context.Context, retry Retry) (Explanation, error) {
 	a, input, err := i.admit(retry)
 	if err != nil {
@@ -80,7 +81,7 @@ func (i *Inspector) Explain(ctx context.Context, retry Retry) (Explanation, erro
 	a.read(input)
 	defer a.forget()
 	explained := Explanation{Key: a.record}
-	if a.request.Method != storage.MethodCall && !a.route.policy.KeyFormat.Allows(a.request.Key) {
+	if !a.allowsKey(retry.Header) {
 		explained.refuse(problem.KeyInvalid)
 		return explained, nil
 	}
@@ -141,7 +142,11 @@ func (i *Inspector) Outlook(record *storage.Record, route *Route) Outlook {
 
 // outlook returns the decision about the attempt by a record, or by none.
 func outlook(a *attempt, record *storage.Record) (o Outlook) {
-	if record == nil {
+	switch {
+	case record == nil && a.tooOld:
+		o.refuse(problem.KeyExpired)
+		return o
+	case record == nil:
 		return Outlook{Result: event.Execute}
 	}
 	abandoned := a.route.policy.OnAbandoned

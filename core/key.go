@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	"golang.org/x/net/http/httpguts"
 
@@ -21,6 +22,11 @@ const KeyHeader = wire.KeyHeader
 // list). Such a value is probably not meant as a key, or a proxy has joined two header
 // lines.
 func ParseKey(value string) (string, error) { return wire.ParseKey(value) }
+
+// KeyTime returns the time at which a key was made, by its client's clock: a UUID of
+// version 7 (RFC 9562, section 5.7) or a ULID has it in milliseconds. It reports false for
+// any other key. See policy.KeyAge.
+func KeyTime(key string) (made time.Time, has bool) { return wire.TimeOfKey(key) }
 
 // Scope returns the name of the principal that owns the request's key. The same key
 // from two principals is two keys. For an error or an empty name the engine responds

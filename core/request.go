@@ -16,7 +16,8 @@ import (
 // Request identifies a request for the engine.
 type Request struct {
 	// Scope names the principal, Method and Path the operation, Key the client's
-	// intent. All four together name the record.
+	// intent. All four together name the record. Where the policy has a KeyAge, the key is
+	// a UUID of version 7 or a ULID.
 	Scope, Method, Path, Key string
 	// Fingerprint tells a retry from another request under the same key.
 	Fingerprint string
@@ -32,6 +33,7 @@ type identity struct {
 	request Request
 	digest  [sha256.Size]byte   // the storage key
 	wasRead bool                // the request was read, and its events name its record
+	tooOld  bool                // the key is older than the policy's KeyAge
 	record  string              // the storage key in hex digits, on first use
 	started time.Duration       // when the request was admitted, after shared.began
 	call    lazycontext.Context // for the first store call

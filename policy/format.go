@@ -36,7 +36,7 @@ func (p *Policy) texts() []string {
 	return []string{
 		hoursText("TTL", p.TTL), hoursText("Remember", p.Remember), durationText("LockTTL", p.LockTTL),
 		toggle("Required", p.Required), "KeyField=" + p.KeyField, "KeyFormat=" + p.KeyFormat.String(),
-		function("SkipIf", p.SkipIf != nil),
+		durationText("KeyAge", p.KeyAge), function("SkipIf", p.SkipIf != nil),
 		list("ExcludeFields", p.ExcludeFields), list("IncludeFields", p.IncludeFields), list("IncludeHeaders", p.IncludeHeaders),
 		toggle("ExactBytes", p.ExactBytes), list("Methods", p.Methods), "OnStoreError=" + p.OnStoreError.String(), durationText("Wait", p.Wait),
 		"OnAbandoned=" + p.OnAbandoned.String(), toggle("Transactional", p.Transactional), toggle("Observe", p.Observe),

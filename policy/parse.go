@@ -38,6 +38,7 @@ var settings = []setting{
 	{"Required", toggle, "true or false", with(strconv.ParseBool, Required), nil},
 	{"KeyField", text, "a member's name or path, such as request_id", with(parseKeyField, KeyField), nil},
 	{"KeyFormat", text, "UUID, or policy.KeyPattern in Go", with(parseKeyFormat, KeyFormat), nil},
+	{"KeyAge", text, "a duration such as 23h", with(time.ParseDuration, KeyAge), nil},
 	{"ExcludeFields", list, "names parted by commas", parted(ExcludeFields), ExcludeFields},
 	{"IncludeFields", list, "names parted by commas", parted(IncludeFields), IncludeFields},
 	{"IncludeHeaders", list, "header names parted by commas", parted(IncludeHeaders), IncludeHeaders},

@@ -19,6 +19,10 @@ const (
 	DefaultMaxResponseBytes = 1 << 20
 )
 
+// KeyClockTolerance is the time by which the clock of a client may be ahead, on a route
+// with a KeyAge.
+const KeyClockTolerance = 5 * time.Minute
+
 // Policy holds the settings of one route. Make it with New or Parse: the zero
 // Policy is not valid. Do not change a Policy in use; concurrent reads are safe.
 type Policy struct {
@@ -44,6 +48,18 @@ type Policy struct {
 	// KeyFormat refuses keys of another format: UUIDKey, or a KeyPattern. Default: every
 	// key of 1 to 255 visible ASCII characters.
 	KeyFormat KeyFormats
+	// KeyAge is the age from which on a key without a record is refused: the request gets
+	// 409 key_expired, and no handler runs, also where OnStoreError is FailOpen. The store
+	// keeps nothing for it, so late retries are refused for ever. A record decides as
+	// without KeyAge.
+	//
+	// The key tells its age itself, as a UUID of version 7 (RFC 9562, section 5.7) or a
+	// ULID. For any other key the header Repeatability-First-Sent does (OASIS Repeatable
+	// Requests Version 1.0). A request with neither, and one from more than
+	// KeyClockTolerance in the future, is 400 key_invalid. From 1 minute to TTL with
+	// Remember, less KeyClockTolerance: a longer KeyAge would let a late retry run between
+	// the end of its record and KeyAge. Default 0: the age of a key does not count.
+	KeyAge time.Duration
 	// SkipIf reports whether a request runs unguarded, for example a dry run. The engine
 	// calls it before it reads the key, the scope or the body, and SkipIf must not read
 	// the body. It must be safe for concurrent use. Default nil: no request is skipped.

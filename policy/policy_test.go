@@ -53,6 +53,12 @@ func TestEveryOptionSetsItsField(t *testing.T) {
 	if p, err := policy.New(policy.Remember(90 * time.Minute)); err != nil || p.Remember != 90*time.Minute {
 		t.Errorf("Remember is %v, %v", p.Remember, err)
 	}
+	if p, err := policy.New(policy.KeyAge(24*time.Hour - 5*time.Minute)); err != nil || p.KeyAge != 24*time.Hour-policy.KeyClockTolerance {
+		t.Errorf("KeyAge is %v, %v", p.KeyAge, err)
+	}
+	if p, err := policy.New(policy.KeyAge(time.Minute), policy.TTL(time.Second), policy.LockTTL(time.Second), policy.Remember(6*time.Minute)); err != nil || p.KeyAge != time.Minute {
+		t.Errorf("KeyAge is %v, %v", p.KeyAge, err)
+	}
 	if p, err := policy.Parse("Transactional=true"); err != nil || !p.Transactional {
 		t.Errorf("Transactional is %v, %v", p.Transactional, err)
 	}
@@ -119,13 +125,23 @@ func TestInvalidValuesAreRefusedWithFieldAndValue(t *testing.T) {
 		"Remember too long":     {policy.Remember(87599 * time.Hour), "policy: Remember is 87599h0m0s: it must be at most 87600h0m0s (ten years) with TTL, which is 24h0m0s"},
 		"Remember wraps round":  {policy.RememberHours(math.MaxInt), "it must be at most 87600h0m0s (ten years) with TTL"},
 		"Remember without TTL":  {func(p *policy.Policy) { p.TTL, p.Remember = 0, time.Hour }, "policy: TTL is 0s: it must be from 1ms"},
-		"LockTTL over TTL":      {policy.LockTTL(25 * time.Hour), "policy: LockTTL is 25h0m0s: it must be at most TTL, which is 24h0m0s"},
-		"negative Wait":         {policy.Wait(-1), "policy: Wait is -1ns: it must be zero or more"},
-		"zero MaxRun":           {policy.MaxRun(0), "policy: MaxRun is 0s: it must be more than zero"},
-		"zero StoreTimeout":     {policy.StoreTimeout(0), "policy: StoreTimeout is 0s: it must be more than zero"},
-		"zero MaxRequestBytes":  {policy.MaxRequestBytes(0), "policy: MaxRequestBytes is 0: it must be more than zero"},
-		"MaxResponseBytes":      {policy.MaxResponseBytes(-5), "policy: MaxResponseBytes is -5: it must be more than zero"},
-		"OnStoreError":          {policy.OnStoreError(7), "policy: OnStoreError is 7: it must be FailClosed or FailOpen"},
+		"short KeyAge":          {policy.KeyAge(59 * time.Second), "policy: KeyAge is 59s: it must be zero, or at least 1m0s"},
+		"negative KeyAge":       {policy.KeyAge(-time.Hour), "policy: KeyAge is -1h0m0s: it must be zero, or at least 1m0s"},
+		"KeyAge over TTL": {
+			policy.KeyAge(24*time.Hour - 5*time.Minute + 1),
+			"policy: KeyAge is 23h55m0.000000001s: it must be at most 23h55m0s, which is TTL with Remember less 5m0s for clocks that are ahead",
+		},
+		"KeyAge over Remember": {
+			func(p *policy.Policy) { p.Remember, p.KeyAge = time.Hour, 25*time.Hour },
+			"policy: KeyAge is 25h0m0s: it must be at most 24h55m0s, which is TTL with Remember",
+		},
+		"LockTTL over TTL":     {policy.LockTTL(25 * time.Hour), "policy: LockTTL is 25h0m0s: it must be at most TTL, which is 24h0m0s"},
+		"negative Wait":        {policy.Wait(-1), "policy: Wait is -1ns: it must be zero or more"},
+		"zero MaxRun":          {policy.MaxRun(0), "policy: MaxRun is 0s: it must be more than zero"},
+		"zero StoreTimeout":    {policy.StoreTimeout(0), "policy: StoreTimeout is 0s: it must be more than zero"},
+		"zero MaxRequestBytes": {policy.MaxRequestBytes(0), "policy: MaxRequestBytes is 0: it must be more than zero"},
+		"MaxResponseBytes":     {policy.MaxResponseBytes(-5), "policy: MaxResponseBytes is -5: it must be more than zero"},
+		"OnStoreError":         {policy.OnStoreError(7), "policy: OnStoreError is 7: it must be FailClosed or FailOpen"},
 		"fail-open transaction": {
 			func(p *policy.Policy) { p.Transactional, p.OnStoreError = true, policy.FailOpen },
 			"policy: OnStoreError is FailOpen: it must be FailClosed when Transactional is true",
@@ -231,6 +247,8 @@ func TestParseReportsFaults(t *testing.T) {
 		"TTL=1h TTLHours=1":           `policy: TTL and TTLHours are both given`,
 		"RememberHours=1.5":           `policy: RememberHours is "1.5": it must be a whole number of hours`,
 		"Remember=90":                 `policy: Remember is "90": it must be a duration such as 90m`,
+		"KeyAge=23":                   `policy: KeyAge is "23": it must be a duration such as 23h`,
+		"TTL=1m KeyAge=1m":            `policy: KeyAge is 1m0s: it must be at most -4m0s, which is TTL with Remember less 5m0s`,
 		"RememberHours=-1":            `policy: Remember is -1h0m0s: it must be zero or more`,
 		"Remember=1h RememberHours=1": `policy: Remember and RememberHours are both given: one is enough`,
 		"ExcludeFields=a,,b":          `policy: ExcludeFields is "": it must be a member's name`,

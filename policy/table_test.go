@@ -111,7 +111,7 @@ func TestNamed(t *testing.T) {
 		"Required": {true}, "ExactBytes": {true}, "Transactional": {true}, "Observe": {true},
 		"TTLHours": {int64(7)}, "MaxRequestBytes": {int64(7)}, "MaxResponseBytes": {int64(7)},
 		"KeyField": {"90m", "FailOpen", "Refuse", "UUID"}, "KeyFormat": {"UUID"}, // KeyField takes any text
-		"TTL": {"90m"}, "Remember": {"90m"}, "RememberHours": {int64(7)}, "LockTTL": {"90m"}, "Wait": {"90m"}, "MaxRun": {"90m"}, "StoreTimeout": {"90m"},
+		"TTL": {"90m"}, "Remember": {"90m"}, "KeyAge": {"90m"}, "RememberHours": {int64(7)}, "LockTTL": {"90m"}, "Wait": {"90m"}, "MaxRun": {"90m"}, "StoreTimeout": {"90m"},
 		"OnStoreError": {"FailOpen"}, "OnAbandoned": {"Refuse"},
 		"ExcludeFields": {[]string{"POST"}, []string{"5xx"}}, "Methods": {[]string{"POST"}, []string{"5xx"}}, "KeepHeaders": {[]string{"POST"}, []string{"5xx"}},
 		"IncludeFields": {[]string{"POST"}, []string{"5xx"}}, "IncludeHeaders": {[]string{"POST"}, []string{"5xx"}},

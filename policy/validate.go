@@ -75,6 +75,10 @@ func (p *Policy) validateFields(check func(ok bool, field string, value any, wan
 		reason := strings.TrimPrefix(err.Error(), "error parsing regexp: ")
 		check(false, "KeyFormat", p.KeyFormat.name, "UUIDKey, or KeyPattern with a regular expression: %s", reason)
 	}
+	check(p.KeyAge == 0 || p.KeyAge >= time.Minute, "KeyAge", p.KeyAge, "zero, or at least 1m0s")
+	longest := p.TTL + p.Remember - KeyClockTolerance
+	check(p.KeyAge < time.Minute || p.KeyAge <= longest, "KeyAge", p.KeyAge,
+		"at most %v, which is TTL with Remember less %v for clocks that are ahead: a retry after its record, and before KeyAge, would run again", longest, KeyClockTolerance)
 	for _, field := range p.ExcludeFields {
 		check(isField(field), "ExcludeFields", field, "a member's name or path, such as meta.nonce, without spaces around it or control characters")
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -175,6 +176,16 @@ func TestPolicyOfTheKey(t *testing.T) {
 			t.Helper()
 			call(t, session, keyed("k1", 5)).wantProblem(t, problem.KeyInvalid, "a UUID")
 			call(t, session, keyed(uuid, 5)).wantPaid(t, 5, false)
+		}},
+		"KeyAge": {[]policy.Option{policy.KeyAge(time.Hour)}, func(t *testing.T, shop *shop, session *mcp.ClientSession) {
+			t.Helper()
+			call(t, session, keyed("k1", 5)).wantProblem(t, problem.KeyInvalid, "a UUID of version 7 or a ULID")
+			call(t, session, keyed("017f22e2-79b0-7cc3-98c4-dc0c0c07398f", 5)).wantProblem(t, problem.KeyExpired, "older than 1h0m0s")
+			shop.wantRuns(t, 0)
+			young := fmt.Sprintf("%012x", time.Now().UnixMilli())
+			young = young[:8] + "-" + young[8:] + "-7cc3-98c4-dc0c0c07398f"
+			call(t, session, keyed(young, 5)).wantPaid(t, 5, false)
+			call(t, session, keyed(young, 5)).wantPaid(t, 5, true)
 		}},
 		"Required is false": {[]policy.Option{policy.Required(false)}, func(t *testing.T, shop *shop, session *mcp.ClientSession) {
 			t.Helper()

@@ -101,7 +101,7 @@ func TestEveryOptionHasAName(t *testing.T) {
 		"OnStoreError": "FailOpen", "Wait": "2s", "OnAbandoned": "Refuse", "Transactional": "true", "Observe": "true", "MaxRun": "1h",
 		"MaxRequestBytes": "10", "MaxResponseBytes": "10", "StoreTimeout": "1s", "KeepHeaders": "[Set-Cookie]",
 		"Free": "[400, 4xx]", "Keep": "[5xx]", "Uncertain": "[502, '504']",
-		"Remember": "90m", "RememberHours": "720",
+		"Remember": "90m", "RememberHours": "720", "KeyAge": "23h",
 		"KeyField": "request_id", "KeyFormat": "UUID", "RedactFields": "[client_secret]", "IncludeFields": "[amount]", "IncludeHeaders": "[X-Api-Version]", "ExactBytes": "true",
 	}
 	_, err := policy.Parse("Nothing=1")

@@ -142,6 +142,17 @@ func (l *Ledger) GiveBack(c *Claim) {
 	})
 }
 
+// Undo deletes the record of a claim that found none, before it returns. If the store fails,
+// GiveBack deletes it later. The cancellation of ctx does not reach the store.
+func (l *Ledger) Undo(ctx context.Context, c *Claim) {
+	lease := c.Lease
+	lease.Age = time.Since(c.At.Monotonic)
+	err := within(context.WithoutCancel(ctx), c.Timeout, func(ctx context.Context) error { return l.store.release(ctx, lease) })
+	if err != nil && !rules.WriteLasts(err) {
+		l.GiveBack(c)
+	}
+}
+
 // restore gives a key back as the claim has found it. A release would erase that an
 // abandoned attempt may have had a side effect.
 func (l *Ledger) restore(ctx context.Context, lease storage.Lease) error {

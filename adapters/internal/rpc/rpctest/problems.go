@@ -104,6 +104,23 @@ func (a *Adapter) later(t *testing.T) {
 	}
 }
 
+// keyAge checks keys that tell their age: by themselves, or by metadata.
+func (a *Adapter) keyAge(t *testing.T) {
+	s := a.newService(t, memstore.New(), paid, policy.KeyAge(time.Hour))
+	const old = "017f22e2-79b0-7cc3-98c4-dc0c0c07398f"
+	wantProblem(t, s.pay(t, old), code.Code_FAILED_PRECONDITION, problem.KeyExpired, false)
+	wantProblem(t, s.pay(t, "order-17"), code.Code_INVALID_ARGUMENT, problem.KeyInvalid, false)
+	sent := func(age time.Duration) Response {
+		header := Key("order-17")
+		header.Set("Repeatability-First-Sent", time.Now().Add(-age).UTC().Format(http.TimeFormat))
+		return s.call(t.Context(), Pay, header, &shop.PayRequest{Amount: 100, Currency: "EUR"})
+	}
+	wantProblem(t, sent(2*time.Hour), code.Code_FAILED_PRECONDITION, problem.KeyExpired, false)
+	s.wantRuns(t, 0)
+	wantPaid(t, sent(0), false)
+	wantPaid(t, sent(0), true)
+}
+
 // storeDown checks the errors of a store that fails.
 func (a *Adapter) storeDown(t *testing.T) {
 	store := &downStore{Store: memstore.New()}

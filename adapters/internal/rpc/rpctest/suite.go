@@ -9,6 +9,7 @@ func Run(t *testing.T, a Adapter) {
 		"Marks":      a.marks,
 		"Refusals":   a.refusals,
 		"Later":      a.later,
+		"KeyAge":     a.keyAge,
 		"StoreDown":  a.storeDown,
 		"CutShort":   a.cutShort,
 		"Concurrent": a.concurrent,
