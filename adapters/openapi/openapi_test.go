@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -48,10 +49,19 @@ func TestPoliciesCauseTheirOwnProblems(t *testing.T) {
 		differs  map[string]string // from the defaults
 		isEmpty  bool
 	}{
-		"the defaults":    {required: true},
-		"not required":    {options: []policy.Option{policy.Required(false)}, differs: map[string]string{"400": "body_unreadable key_invalid"}},
-		"refusing":        {options: []policy.Option{policy.OnAbandoned(policy.Refuse)}, required: true, differs: map[string]string{"409": "in_progress not_replayable outcome_unknown"}},
-		"remembering":     {options: []policy.Option{policy.RememberHours(720)}, required: true, differs: map[string]string{"409": "in_progress key_expired not_replayable outcome_unknown"}},
+		"the defaults": {required: true},
+		"not required": {options: []policy.Option{policy.Required(false)}, differs: map[string]string{"400": "body_unreadable key_invalid"}},
+		"refusing":     {options: []policy.Option{policy.OnAbandoned(policy.Refuse)}, required: true, differs: map[string]string{"409": "in_progress not_replayable outcome_unknown"}},
+		"remembering":  {options: []policy.Option{policy.RememberHours(720)}, required: true, differs: map[string]string{"409": "in_progress key_expired not_replayable outcome_unknown"}},
+		"aged":         {options: []policy.Option{policy.KeyAge(time.Hour)}, required: true, differs: map[string]string{"409": "in_progress key_expired not_replayable"}},
+		"aged, refusing": {
+			options:  []policy.Option{policy.KeyAge(time.Hour), policy.OnAbandoned(policy.Refuse)},
+			required: true, differs: map[string]string{"409": "in_progress key_expired not_replayable outcome_unknown"},
+		},
+		"aged, remembering": {
+			options:  []policy.Option{policy.KeyAge(time.Hour), policy.RememberHours(1)},
+			required: true, differs: map[string]string{"409": "in_progress key_expired not_replayable outcome_unknown"},
+		},
 		"transactional":   {options: []policy.Option{policy.Transactional(true)}, required: true, differs: map[string]string{"500": "handler_failed rolled_back"}},
 		"fail-open":       {options: []policy.Option{policy.OnStoreError(policy.FailOpen)}, required: true},
 		"only observing":  {options: []policy.Option{policy.Observe(true)}, isEmpty: true},

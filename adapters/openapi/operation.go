@@ -78,7 +78,7 @@ func (m *merger) addKey(operation *object, shared []parameter, p *policy.Policy,
 
 // keyParameter describes the header as core.ParseKey reads it.
 func (m *merger) keyParameter(p *policy.Policy, all []response) string {
-	description := anyKey
+	description := keyText(p)
 	if !p.Observe {
 		description += " " + m.lifetime(p, all)
 	}
@@ -87,14 +87,21 @@ func (m *merger) keyParameter(p *policy.Policy, all []response) string {
 		members = append(members, "required", "true")
 	}
 	members = append(members, "schema", m.keyOf(p.KeyFormat))
-	if p.KeyFormat.Allows(exampleKey) {
-		members = append(members, "example", quoted(exampleKey))
+	example := exampleKey
+	if p.KeyAge > 0 {
+		example = exampleTimedKey
+	}
+	if p.KeyFormat.Allows(example) {
+		members = append(members, "example", quoted(example))
 	}
 	return compact(members...)
 }
 
-// exampleKey is a random UUID.
-const exampleKey = "8e03978e-40d5-43dd-bc93-6894a57f9324"
+// The examples are a random UUID, and one of version 7 for a policy with a KeyAge.
+const (
+	exampleKey      = "8e03978e-40d5-43dd-bc93-6894a57f9324"
+	exampleTimedKey = "017f22e2-79b0-7cc3-98c4-dc0c0c07398f"
+)
 
 // checkResponses finds members of responses that are not responses.
 func (m *merger) checkResponses(responses *object) {

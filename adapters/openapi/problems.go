@@ -36,6 +36,7 @@ var (
 	bodyUnreadable = code{problem.BodyUnreadable, "Retry the whole request with the same Idempotency-Key.", false}
 	inProgress     = code{problem.InProgress, "Retry with the same Idempotency-Key, after the time in Retry-After.", false}
 	notReplayable  = code{problem.NotReplayable, "Do not retry: the operation was handled, and its response was not kept. Look up the result.", false}
+	keyTooOld      = code{problem.KeyExpired, "Do not retry: the operation may have been handled, and no response is kept. Look up the result before you use a new Idempotency-Key.", true}
 	outcomeUnknown = code{problem.OutcomeUnknown, "Do not retry: the operation may have taken effect. Look up the result before you use a new Idempotency-Key.", false}
 	handlerFailed  = code{problem.HandlerFailed, "Do not retry: the operation may have taken effect. Look up the result.", false}
 )
@@ -57,14 +58,16 @@ var engineResponses = []engineResponse{
 	{http.StatusUnauthorized, "IdempotencyUnauthorized", nil, "The request has no credentials, or they are not accepted.", false, []code{
 		{problem.PrincipalMissing, "Authenticate, then retry with the same Idempotency-Key.", false},
 	}},
+	{http.StatusConflict, "IdempotencyConflictKeyAgeOutcomeUnknown", func(p *policy.Policy) bool {
+		return p.KeyAge > 0 && (p.Remember > 0 || decidesAbandoned(p))
+	}, conflict, true, []code{inProgress, notReplayable, keyTooOld, outcomeUnknown}},
+	{http.StatusConflict, "IdempotencyConflictKeyAge", func(p *policy.Policy) bool { return p.KeyAge > 0 }, conflict, true, []code{inProgress, notReplayable, keyTooOld}},
 	{http.StatusConflict, "IdempotencyConflictKeyExpired", func(p *policy.Policy) bool { return p.Remember > 0 }, conflict, true, []code{
 		inProgress, notReplayable,
 		{problem.KeyExpired, "Do not retry: the operation was handled, and its response is no longer kept. Look up the result.", false},
 		outcomeUnknown, // an abandoned key is remembered too
 	}},
-	{http.StatusConflict, "IdempotencyConflictOutcomeUnknown", func(p *policy.Policy) bool {
-		return p.OnAbandoned.Refuses() || p.OnAbandoned.RecoverFunc() != nil
-	}, conflict, true, []code{inProgress, notReplayable, outcomeUnknown}},
+	{http.StatusConflict, "IdempotencyConflictOutcomeUnknown", decidesAbandoned, conflict, true, []code{inProgress, notReplayable, outcomeUnknown}},
 	{http.StatusConflict, "IdempotencyConflict", nil, conflict, true, []code{inProgress, notReplayable}},
 	{http.StatusRequestEntityTooLarge, "IdempotencyBodyTooLarge", nil, "The request body is too large.", false, []code{
 		{problem.BodyTooLarge, "Do not retry: send a smaller body.", false},
@@ -82,6 +85,11 @@ var engineResponses = []engineResponse{
 		{problem.HandlerCancelled, "Retry: the operation was cut short.", false},
 		{problem.NotConfirmed, "Retry to learn the result.", false},
 	}},
+}
+
+// decidesAbandoned reports whether the policy can refuse an abandoned key.
+func decidesAbandoned(p *policy.Policy) bool {
+	return p.OnAbandoned.Refuses() || p.OnAbandoned.RecoverFunc() != nil
 }
 
 // responsesOf returns the responses that a policy can cause, one for each status.

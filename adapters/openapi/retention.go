@@ -9,8 +9,14 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// anyKey tells what a key is.
-const anyKey = "A new key for every operation and the same key for every retry, such as a random UUID. The key may be raw or a string in quotes: both forms are the same key."
+// keyText tells what a key is.
+func keyText(p *policy.Policy) string {
+	example := "a random UUID"
+	if p.KeyAge > 0 {
+		example = "a UUID of version 7"
+	}
+	return "A new key for every operation and the same key for every retry, such as " + example + ". The key may be raw or a string in quotes: both forms are the same key."
+}
 
 // lifetime tells for how long a client may retry, and what may change between attempts.
 func (s *settings) lifetime(p *policy.Policy, all []response) string {
@@ -18,8 +24,13 @@ func (s *settings) lifetime(p *policy.Policy, all []response) string {
 	if s.expires {
 		sentences = append(sentences, "The header "+s.expiryHeader+" has the end of that time.")
 	}
+	expired := statusFor(all, problem.KeyExpired) + " `key_expired`"
 	if p.Remember > 0 {
-		sentences = append(sentences, "For another "+inWords(p.Remember)+" a retry gets "+statusFor(all, problem.KeyExpired)+" `key_expired`. After that the key is new, and the operation runs again.")
+		sentences = append(sentences, "For another "+inWords(p.Remember)+" a retry gets "+expired+".")
+	}
+	if p.KeyAge > 0 {
+		sentences = append(sentences, "A key that is older than "+inWords(p.KeyAge)+" and has no response gets "+expired+", and the operation does not run.",
+			"The key is a UUID of version 7 or a ULID; any other key needs the header `Repeatability-First-Sent`, an HTTP date.")
 	} else {
 		sentences = append(sentences, "After that the key is new, and the operation runs again.")
 	}
@@ -83,7 +94,7 @@ func extension(p *policy.Policy, description string) string {
 	for _, d := range []struct {
 		name string
 		d    time.Duration
-	}{{"rememberSeconds", p.Remember}, {"lockTTLSeconds", p.LockTTL}, {"waitSeconds", p.Wait}} {
+	}{{"rememberSeconds", p.Remember}, {"keyAgeSeconds", p.KeyAge}, {"lockTTLSeconds", p.LockTTL}, {"waitSeconds", p.Wait}} {
 		if d.d > 0 {
 			members = append(members, d.name, seconds(d.d))
 		}

@@ -39,6 +39,19 @@ func TestLifetime(t *testing.T) {
 			`{"required":false,"ttlSeconds":172800,"rememberSeconds":2592000,"lockTTLSeconds":60,"waitSeconds":1.5,"maxRequestBytes":100,` +
 				`"excludeFields":["clientTimestamp","meta.nonce"],"includeHeaders":["X-Api-Version"],"keyFormat":"UUID"}`,
 		},
+		"an age": {
+			[]policy.Option{policy.KeyAge(23 * time.Hour)},
+			[]string{
+				"such as a UUID of version 7.", "A key that is older than 23 hours and has no response gets 409 `key_expired`, and the operation does not run. " +
+					"The key is a UUID of version 7 or a ULID; any other key needs the header `Repeatability-First-Sent`, an HTTP date. A retry repeats",
+			},
+			`{"required":true,"ttlSeconds":86400,"keyAgeSeconds":82800,"lockTTLSeconds":30,"maxRequestBytes":1048576}`,
+		},
+		"an age after a tombstone": {
+			[]policy.Option{policy.RememberHours(24), policy.KeyAge(47 * time.Hour)},
+			[]string{"For another 24 hours a retry gets 409 `key_expired`. A key that is older than 47 hours and has"},
+			`{"required":true,"ttlSeconds":86400,"rememberSeconds":86400,"keyAgeSeconds":169200,"lockTTLSeconds":30,"maxRequestBytes":1048576}`,
+		},
 		"exact bytes": {
 			[]policy.Option{policy.TTL(time.Hour), policy.ExactBytes(true)},
 			[]string{"repeats the path, the query and the body;", "Every byte counts."},
@@ -59,6 +72,13 @@ func TestLifetime(t *testing.T) {
 				if !strings.Contains(description, part) {
 					t.Errorf("the description is %q\nwant %q in it", description, part)
 				}
+			}
+			_, isTimed := core.KeyTime(parameterOf(doc, o, "header", core.KeyHeader).Get("example").Str)
+			if isTimed != strings.Contains(c.extension, "keyAgeSeconds") {
+				t.Errorf("the example has a time: %t", isTimed)
+			}
+			if strings.Contains(description, "key is new") == strings.Contains(c.extension, "keyAgeSeconds") {
+				t.Errorf("the description is %q, want the key new again without a KeyAge alone", description)
 			}
 			if got := o.Get("x-idempotency.@ugly").Raw; got != c.extension {
 				t.Errorf("got  %s\nwant %s", got, c.extension)

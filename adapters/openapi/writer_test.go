@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -50,6 +51,7 @@ func TestProblemWriter(t *testing.T) {
 	}{
 		"flat":          {write: flat, mediaType: asJSON},
 		"not required":  {flat, asJSON, map[string]string{"400": "key_invalid body_unreadable "}, []policy.Option{policy.Required(false)}},
+		"aged":          {flat, asJSON, map[string]string{"409": "in_progress not_replayable key_expired "}, []policy.Option{policy.KeyAge(time.Hour)}},
 		"remembering":   {flat, asJSON, map[string]string{"409": "in_progress not_replayable key_expired outcome_unknown "}, []policy.Option{policy.RememberHours(72)}},
 		"refusing":      {flat, asJSON, map[string]string{"409": "in_progress not_replayable outcome_unknown "}, []policy.Option{policy.OnAbandoned(policy.Refuse)}},
 		"transactional": {flat, asJSON, map[string]string{"500": "handler_failed rolled_back "}, []policy.Option{policy.Transactional(true)}},
@@ -88,6 +90,18 @@ func TestProblemWriter(t *testing.T) {
 				t.Errorf("merging again changes the document (%v): %s", err, again)
 			}
 		})
+	}
+}
+
+// Policies that expire keys in different ways have components of their own.
+func TestWrittenResponsesOfExpiredKeys(t *testing.T) {
+	t.Parallel()
+	text, err := openapi.Document(rows(t, policy.Row("POST /a", policy.KeyAge(time.Hour)), policy.Row("POST /b", policy.RememberHours(1))), openapi.ProblemWriter(flat))
+	doc := parsed(t, text, err)
+	for path, want := range map[string]string{"/a": "Idempotency409KeyAge", "/b": "Idempotency409KeyExpiredOutcomeUnknown"} {
+		if ref := operation(t, doc, "POST", path).Get("responses.409.$ref").Str; ref != "#/components/responses/"+want {
+			t.Errorf("the 409 of %s is %s, want %s", path, ref, want)
+		}
 	}
 }
 

@@ -52,6 +52,8 @@ func grouped[K cmp.Ordered](all []written, key func(written) K) iter.Seq2[K, []w
 // variant is the part of a component's name for a code that not every policy can cause.
 func variant(c code) string {
 	switch {
+	case c == keyTooOld:
+		return "KeyAge"
 	case c.noExample:
 		return "KeyField"
 	case c.name == problem.KeyMissing:

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 
@@ -39,7 +40,7 @@ func theirs(t *testing.T) string {
 // The members that Merge adds are OpenAPI 3.0 as well.
 func TestMergeIntoAnOlderDocument(t *testing.T) {
 	t.Parallel()
-	doc := merge(t, strings.Replace(theirs(t), "3.1.0", "3.0.3", 1), policy.Row("POST /payments", everything), policy.Row("PUT /a/{id:[a-z]+}"))
+	doc := merge(t, strings.Replace(theirs(t), "3.1.0", "3.0.3", 1), policy.Row("POST /payments", everything), policy.Row("PUT /a/{id:[a-z]+}"), policy.Row("POST /aged", policy.KeyAge(time.Hour)))
 	if doc.OpenAPI != "3.0.3" {
 		t.Errorf("the document is %s now", doc.OpenAPI)
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 
@@ -73,7 +74,7 @@ func respond(w http.ResponseWriter, status int, body any) {
 func TestWrittenDocuments(t *testing.T) {
 	t.Parallel()
 	policies := map[string]policy.Option{
-		"defaults": policy.TTLHours(24), "not required": policy.Required(false), "remembering": policy.RememberHours(1),
+		"defaults": policy.TTLHours(24), "not required": policy.Required(false), "remembering": policy.RememberHours(1), "aged": policy.KeyAge(time.Hour),
 		"refusing": policy.OnAbandoned(policy.Refuse), "key field": policy.KeyField("meta.id"), "transactional": policy.Transactional(true),
 		"everything": everything,
 	}
