@@ -8,6 +8,8 @@ import (
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/policy"
 )
 
 type silent struct{}
@@ -44,6 +46,23 @@ func TestSlowRuns(t *testing.T) {
 	events.Observe(t.Context(), event.Event{Result: event.Completed, Route: "POST /rare", Duration: time.Second})
 	if got := events.slowest(); len(got) != 1 || got["POST /payments"] != 99*time.Millisecond {
 		t.Errorf("the slowest runs are %v, want 99 ms on the frequent route", got)
+	}
+}
+
+// The end of a record is not the end of the protection where the policy has a KeyAge.
+func TestAfterwards(t *testing.T) {
+	t.Parallel()
+	record := storage.Record{State: storage.Completed, Status: 201, Expires: time.Now().Add(time.Hour)}
+	for want, declared := range map[string]*policy.Policy{
+		"Then a retry would run, unless the route's policy has Remember.":                    nil,
+		"Then the record is gone, and a retry would run.":                                    {},
+		"Then the record is gone, and a retry would run, unless its key is older than 23 h.": {KeyAge: 23 * time.Hour},
+		"409 key_expired for another 24 h. Then a retry would run.":                          {Remember: 24 * time.Hour},
+		"another 24 h. Then a retry would run, unless its key is older than 47 h.":           {Remember: 24 * time.Hour, KeyAge: 47 * time.Hour},
+	} {
+		if got := afterwards(&record, declared, core.Outlook{Result: event.Replay, Status: 201}); !strings.HasSuffix(got, want) {
+			t.Errorf("got %q, want %q at its end", got, want)
+		}
 	}
 }
 

@@ -105,12 +105,20 @@ func afterwards(record *storage.Record, declared *policy.Policy, outlook core.Ou
 		if record.Abandoned() {
 			code = "outcome_unknown"
 		}
-		return text + ", and then 409 " + code + " for another " + inWords(declared.Remember) + ". Then a retry would run."
+		return text + ", and then 409 " + code + " for another " + inWords(declared.Remember) + ". Then a retry would run" + unlessOld(declared)
 	}
 	if declared == nil && record.State != storage.Expired {
 		return text + ". Then a retry would run, unless the route's policy has Remember."
 	}
-	return text + ". Then the record is gone, and a retry would run."
+	return text + ". Then the record is gone, and a retry would run" + unlessOld(declared)
+}
+
+// unlessOld ends the sentence about a retry without a record.
+func unlessOld(declared *policy.Policy) string {
+	if declared == nil || declared.KeyAge == 0 {
+		return "."
+	}
+	return ", unless its key is older than " + inWords(declared.KeyAge) + "."
 }
 
 func on(record *storage.Record) string {
