@@ -20,7 +20,8 @@ import (
 
 // The client of a run.
 const (
-	idempotencyKey = "7f3b1c52-9a64-4d0e-8b1f-2c6d5e4a3b21"
+	// idempotencyKey was made when the bubble's clock began, for a policy.KeyAge.
+	idempotencyKey = "00dc6acf-ac00-7d0e-8b1f-2c6d5e4a3b21"
 	maxTries       = 30
 	patience       = 5 * time.Minute
 	longestBackoff = 10 * time.Minute

@@ -65,6 +65,12 @@ func TestCarefulHandlerPasses(t *testing.T) {
 	}
 }
 
+// The kit's key has the time of its first request.
+func TestRouteWithAKeyAge(t *testing.T) {
+	t.Parallel()
+	handlertest.Run(t, paying(nethttp, func(b bank) http.HandlerFunc { return b.careful }, policy.KeyAge(time.Hour)))
+}
+
 // The handler of every tutorial charges twice, whichever way the first run is cut off
 // after the charge.
 func TestNaiveHandlerFails(t *testing.T) {
