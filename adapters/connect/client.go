@@ -57,8 +57,9 @@ type Retry struct {
 //
 //   - A key that the caller has put into the header Idempotency-Key, or into the KeyField
 //     of the request, is kept. Within a
-//     guarded handler the key is derived from the handler's key (see WithCall). Otherwise
-//     the key is a random UUID.
+//     guarded handler the key is derived from the handler's key (see WithCall), and the header
+//     Repeatability-First-Sent has the time of the handler's key, if it has one (see
+//     policy.KeyAge). Otherwise the key is a UUID of version 7.
 //   - A procedure with an idempotency_level in its .proto file gets no key, and is
 //     repeated too.
 //   - Unavailable, Unknown, Internal, DeadlineExceeded and Canceled are repeated while
@@ -89,14 +90,18 @@ func NewClient(o ClientOptions) (connect.Interceptor, error) {
 			}
 			procedure := request.Spec().Procedure
 			given := request.Header().Get(core.KeyHeader)
-			key := given
+			key, firstSent := given, ""
 			if request.Spec().IdempotencyLevel == connect.IdempotencyUnknown {
-				key = client.KeyOf(ctx, request.Peer().Addr, procedure, given, request.Any())
+				key, firstSent = client.KeyOf(ctx, request.Peer().Addr, procedure, given, request.Any())
 			}
 			// The caller may use the request for another call.
 			if key != given {
 				request.Header().Set(core.KeyHeader, key)
 				defer request.Header().Del(core.KeyHeader)
+			}
+			if firstSent != "" && request.Header().Get(outgoing.FirstSentHeader) == "" {
+				request.Header().Set(outgoing.FirstSentHeader, firstSent)
+				defer request.Header().Del(outgoing.FirstSentHeader)
 			}
 			if field := client.EmptyKeyField(request.Any()); field != nil && key != "" {
 				message := request.Any().(proto.Message).ProtoReflect() //nolint:forcetypeassert // a message has the field

@@ -171,6 +171,22 @@ func TestClient(t *testing.T) {
 			t.Errorf("%s: the caller's key was not kept: %v", name, err)
 		}
 	}
+	timed := core.Call{Scope: "s", Name: "order", Key: "017f22e2-79b0-7cc3-98c4-dc0c0c07398f"} // of RFC 9562, appendix A.6
+	sent := make(chan string, 1)
+	inner := connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
+		return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
+			sent <- request.Header().Get("Repeatability-First-Sent")
+			return next(ctx, request)
+		}
+	})
+	derives := newClient(t, server, rpctest.Pay, connect.WithInterceptors(interceptor, inner))
+	derived := connect.NewRequest(new(shop.PayRequest))
+	if _, _, err := core.Do(t.Context(), engine, timed, func(ctx context.Context) (string, error) {
+		_, err := derives.CallUnary(ctx, derived)
+		return "", err
+	}); err != nil || len(<-keys) != 64 || <-sent != "Tue, 22 Feb 2022 19:22:22 GMT" || derived.Header().Get("Repeatability-First-Sent") != "" {
+		t.Errorf("a call with a derived key has another time than the handler's key, or failed, or keeps %v: %v", derived.Header(), err)
+	}
 	fills, err := idemconnect.NewClient(idemconnect.ClientOptions{KeyField: "currency"})
 	if err != nil {
 		t.Fatal(err)

@@ -61,8 +61,9 @@ type Retry struct {
 //
 //   - A key that the caller has put into the metadata idempotency-key, or into the
 //     KeyField of the request, is kept. Within a
-//     guarded handler the key is derived from the handler's key (see WithCall). Otherwise
-//     the key is a random UUID.
+//     guarded handler the key is derived from the handler's key (see WithCall), and the metadata
+//     repeatability-first-sent has the time of the handler's key, if it has one (see
+//     policy.KeyAge). Otherwise the key is a UUID of version 7.
 //   - A procedure with an idempotency_level in its .proto file gets no key, and is
 //     repeated too.
 //   - Unavailable, Unknown, Internal, DeadlineExceeded and Canceled are repeated while
@@ -88,9 +89,9 @@ func UnaryClientInterceptor(o ClientOptions) (grpc.UnaryClientInterceptor, error
 	}
 	return func(ctx context.Context, method string, request, reply any, connection *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 		given := keyIn(ctx)
-		key := client.KeyOf(ctx, connection.Target(), method, given, request)
+		key, firstSent := client.KeyOf(ctx, connection.Target(), method, given, request)
 		if key != given {
-			ctx = withKey(ctx, key)
+			ctx = withKey(ctx, key, firstSent)
 		}
 		if field := client.EmptyKeyField(request); field != nil && key != "" {
 			message := proto.Clone(request.(proto.Message)) //nolint:forcetypeassert // a message has the field
@@ -115,10 +116,11 @@ func UnaryClientInterceptor(o ClientOptions) (grpc.UnaryClientInterceptor, error
 // handler the name has no effect, because every call there has its own key.
 func WithCall(ctx context.Context, name string) context.Context { return outgoing.WithCall(ctx, name) }
 
-// The metadata of the key, and of the mark of a replay.
+// The metadata of the key, of the time of a key that has none, and of the mark of a replay.
 var (
-	keyName    = strings.ToLower(core.KeyHeader)
-	replayName = strings.ToLower(rpc.ReplayHeader)
+	keyName       = strings.ToLower(core.KeyHeader)
+	firstSentName = strings.ToLower(outgoing.FirstSentHeader)
+	replayName    = strings.ToLower(rpc.ReplayHeader)
 )
 
 // keyIn returns the key that the caller has put into the metadata, or "".
@@ -132,9 +134,12 @@ func keyIn(ctx context.Context) string {
 	return ""
 }
 
-func withKey(ctx context.Context, key string) context.Context {
+func withKey(ctx context.Context, key, firstSent string) context.Context {
 	given, _ := metadata.FromOutgoingContext(ctx)
 	given = metadata.Join(given) // a map, also without metadata
 	given[keyName] = []string{key}
+	if firstSent != "" && len(given[firstSentName]) == 0 {
+		given[firstSentName] = []string{firstSent}
+	}
 	return metadata.NewOutgoingContext(ctx, given)
 }

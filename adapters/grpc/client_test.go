@@ -114,21 +114,24 @@ func TestRetryInfo(t *testing.T) {
 // handler derives its keys.
 func TestKeysOfCalls(t *testing.T) {
 	t.Parallel()
-	seen := make(chan []string, 1)
+	seen, sent := make(chan []string, 1), make(chan []string, 1)
 	connection := serve(t, func(ctx context.Context, _ *shop.PayRequest) (*shop.Payment, error) {
 		seen <- metadata.ValueFromIncomingContext(ctx, "idempotency-key")
+		sent <- metadata.ValueFromIncomingContext(ctx, "repeatability-first-sent")
 		return &shop.Payment{}, nil
 	}, nil, mustClient(t, quick()))
+	var firstSent []string
 	keyOf := func(ctx context.Context, procedure string) string {
 		t.Helper()
 		if err := pay(ctx, connection, procedure); err != nil {
 			t.Fatal(err)
 		}
 		keys := append(<-seen, "")
+		firstSent = <-sent
 		return keys[0]
 	}
-	if a, b := keyOf(t.Context(), rpctest.Pay), keyOf(t.Context(), rpctest.Pay); a == b || len(a) != 36 {
-		t.Errorf("two calls had the keys %q and %q", a, b)
+	if a, b := keyOf(t.Context(), rpctest.Pay), keyOf(t.Context(), rpctest.Pay); a == b || !isTimed(a) || !isTimed(b) || firstSent != nil {
+		t.Errorf("two calls had the keys %q and %q, and %q", a, b, firstSent)
 	}
 	if key := keyOf(metadata.AppendToOutgoingContext(t.Context(), "idempotency-key", "own"), rpctest.Pay); key != "own" {
 		t.Errorf("the caller's key became %q", key)
@@ -137,8 +140,9 @@ func TestKeysOfCalls(t *testing.T) {
 		t.Errorf("a read has the key %q", key)
 	}
 	engine := rpctest.NewEngine(t, memstore.New(), core.SharedScope)
+	outer := "k"
 	derived := func(name string) (key string) {
-		call := core.Call{Scope: "s", Name: "order", Key: "k", Policy: engine.MustRoute(policy.Observe(false))}
+		call := core.Call{Scope: "s", Name: "order", Key: outer, Policy: engine.MustRoute(policy.Observe(false))}
 		_, _, err := core.Do(t.Context(), engine, call, func(ctx context.Context) (string, error) {
 			key = keyOf(idemgrpc.WithCall(ctx, name), rpctest.Pay)
 			return "", errors.New("the handler runs again")
@@ -148,9 +152,19 @@ func TestKeysOfCalls(t *testing.T) {
 		}
 		return key
 	}
-	if a, b, other := derived("1"), derived("1"), derived("2"); a != b || a == other || len(a) != 64 {
-		t.Errorf("the handler's calls had the keys %q, %q and %q", a, b, other)
+	if a, b, other := derived("1"), derived("1"), derived("2"); a != b || a == other || len(a) != 64 || firstSent != nil {
+		t.Errorf("the handler's calls had the keys %q, %q and %q, and %q", a, b, other, firstSent)
 	}
+	outer = "017f22e2-79b0-7cc3-98c4-dc0c0c07398f" // of RFC 9562, appendix A.6
+	if derived("1"); !slices.Equal(firstSent, []string{"Tue, 22 Feb 2022 19:22:22 GMT"}) {
+		t.Errorf("the handler's call was first sent at %q, want the time of the handler's key", firstSent)
+	}
+}
+
+// isTimed reports whether a key was made just now.
+func isTimed(key string) bool {
+	made, has := core.KeyTime(key)
+	return has && time.Since(made).Abs() < 10*time.Minute
 }
 
 // An error of the guard without a RetryInfo is final, also with a code that is repeated

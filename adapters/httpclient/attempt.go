@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/oncekey/oncekey/adapters/internal/outgoing"
 )
 
 // attempt sends the request once and returns the response. keep says which responses are
@@ -66,6 +68,9 @@ func (c *call) outgoingHeader() http.Header {
 			header = http.Header{}
 		}
 		header.Set(c.header, c.key)
+	}
+	if c.firstSent != "" && header.Get(outgoing.FirstSentHeader) == "" {
+		header.Set(outgoing.FirstSentHeader, c.firstSent)
 	}
 	return header
 }

@@ -10,19 +10,21 @@ import (
 // call is one call of RoundTrip. Only the goroutine of RoundTrip uses it.
 type call struct {
 	*Transport
-	request  *http.Request // the caller's request: never changed
-	key      string        // the key of every attempt, or empty
-	body     *source
-	begun    time.Time
-	deadline time.Time // the earlier deadline of MaxTime and the context
-	pauses   int       // number of pauses between attempts
-	sent     int
+	request *http.Request // the caller's request: never changed
+	key     string        // the key of every attempt, or empty
+	// firstSent is the time of a key that has none itself, for the header, or empty.
+	firstSent string
+	body      *source
+	begun     time.Time
+	deadline  time.Time // the earlier deadline of MaxTime and the context
+	pauses    int       // number of pauses between attempts
+	sent      int
 }
 
-func (t *Transport) newCall(request *http.Request, key string) *call {
+func (t *Transport) newCall(request *http.Request, key, firstSent string) *call {
 	now := time.Now()
 	c := &call{
-		Transport: t, request: request, key: key,
+		Transport: t, request: request, key: key, firstSent: firstSent,
 		begun: now, deadline: now.Add(t.maxTime),
 	}
 	if deadline, has := request.Context().Deadline(); has && deadline.Before(c.deadline) {

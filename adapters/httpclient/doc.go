@@ -8,8 +8,8 @@
 //
 // # Which calls
 //
-// POST and PATCH get a key: a random UUID of version 4, because version 7 reveals its
-// time of creation. A key from the caller is kept for any method; an empty value is not
+// POST and PATCH get a key: a UUID of version 7, whose time lets a server refuse late
+// attempts (policy.KeyAge). A key from the caller is kept for any method; an empty value is not
 // a key. The package repeats calls with a key, and calls whose method is idempotent by
 // RFC 9110, section 9.2.2: GET, HEAD, OPTIONS, TRACE, PUT, DELETE. All other calls, an
 // Upgrade, and every URL that is not http or https, pass straight through.
@@ -58,7 +58,9 @@
 // If a call's context belongs to a guarded request of package core, the key is not
 // random but from [core.DeriveKey] for "METHOD host/path". When the outer request is
 // repeated, by its client or after a crash, the handler makes the same call with the
-// same key, and the call happens once. Calls to one URL within one outer request
+// same key, and the call happens once. Such a key has no time. If the outer key has one, it
+// is sent in the header Repeatability-First-Sent, so that policy.KeyAge works there too;
+// if not, a route with a KeyAge refuses the call. Calls to one URL within one outer request
 // therefore need names. Without names the receiver takes the second call for a
 // repetition of the first:
 //

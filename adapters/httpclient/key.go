@@ -37,6 +37,15 @@ func (t *Transport) givenKey(request *http.Request) string {
 	return ""
 }
 
+// sentBefore returns the time of the key that a redirect repeats, or "". An attempt with the
+// caller's own key ignores it.
+func sentBefore(redirect *http.Request) string {
+	if redirect.Response == nil || redirect.Response.Request == nil {
+		return ""
+	}
+	return redirect.Response.Request.Header.Get(outgoing.FirstSentHeader)
+}
+
 // keyIn returns the key in a header, or "" for a missing or empty key. It also finds a
 // name with another spelling than the canonical spelling.
 func keyIn(header http.Header, name string) string {

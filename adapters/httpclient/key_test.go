@@ -10,7 +10,7 @@ import (
 	"github.com/oncekey/oncekey/adapters/httpclient"
 )
 
-var uuidV4 = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
+var uuidV7 = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 
 // Which methods get a key, and which are repeated without one (RFC 9110, 9.2.2).
 func TestMethods(t *testing.T) {
@@ -27,7 +27,7 @@ func TestMethods(t *testing.T) {
 				shop := serverThat(failing(), status(http.StatusOK))
 				got := send(transportTo(t, shop), newRequest(t, method, "{}"))
 				attempts := shop.attempts()
-				if has := uuidV4.MatchString(attempts[0].key); has != want.key || !has && attempts[0].key != "" {
+				if has := uuidV7.MatchString(attempts[0].key); has != want.key || !has && attempts[0].key != "" {
 					t.Errorf("its key is %q", attempts[0].key)
 				}
 				if want.repeated {
@@ -110,7 +110,7 @@ func TestEmptyHeaderIsNoKey(t *testing.T) {
 			request.Header[name] = values
 			send(transportTo(t, shop), request).expect(t, http.StatusOK, "")
 			for _, attempt := range shop.expectAttempts(t, 2) {
-				if !uuidV4.MatchString(attempt.key) || len(attempt.header) != 1 || len(attempt.header["Idempotency-Key"]) != 1 {
+				if !uuidV7.MatchString(attempt.key) || len(attempt.header) != 1 || len(attempt.header["Idempotency-Key"]) != 1 {
 					t.Errorf("%s %q was sent as %v", name, values, attempt.header)
 				}
 			}
@@ -155,7 +155,7 @@ func TestHeaderIsTheCallersChoice(t *testing.T) {
 		shop := serverThat(failing(), status(http.StatusOK))
 		send(transportTo(t, shop, httpclient.Header("paypal-request-id")), newRequest(t, "", "{}"))
 		for _, attempt := range shop.expectAttempts(t, 2) {
-			if id := attempt.header.Get("PayPal-Request-Id"); !uuidV4.MatchString(id) || attempt.key != "" {
+			if id := attempt.header.Get("PayPal-Request-Id"); !uuidV7.MatchString(id) || attempt.key != "" {
 				t.Errorf("it was sent with %v", attempt.header)
 			}
 		}

@@ -108,7 +108,7 @@ func TestRedirectToAnotherOperationGetsItsOwnKey(t *testing.T) {
 	t.Parallel()
 	got := redirectingServer(t, map[string]int{"/a": 303}).
 		follow(t, http.MethodPost, "{}", "mine", nil, httpclient.Methods("POST", "GET"))
-	if len(got) != 2 || got[0].key != "mine" || !uuidV4.MatchString(got[1].key) {
+	if len(got) != 2 || got[0].key != "mine" || !uuidV7.MatchString(got[1].key) {
 		t.Errorf("got %+v, want another key for the second request", got)
 	}
 }

@@ -58,7 +58,7 @@ func New(next http.RoundTripper, opts ...Option) (*Transport, error) {
 // http.RoundTripper requires. The request's context ends attempts and waits, and so does
 // http.Client.Timeout for the whole call.
 func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
-	key, repeatable := t.keyFor(request)
+	key, firstSent, repeatable := t.keyFor(request)
 	if !repeatable {
 		return t.next.RoundTrip(request)
 	}
@@ -68,7 +68,7 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		}
 		return nil, &AttemptsError{Err: err}
 	}
-	return t.newCall(request, key).do()
+	return t.newCall(request, key, firstSent).do()
 }
 
 // CloseIdleConnections forwards http.Client.CloseIdleConnections.
@@ -78,19 +78,21 @@ func (t *Transport) CloseIdleConnections() {
 	}
 }
 
-// keyFor returns the key of all attempts, or "" if the request needs no key. It also
+// keyFor returns the key of all attempts, or "" if the request needs no key. firstSent is
+// the time of a key that this package made and that has none itself, or "". keyFor also
 // reports whether the call may be repeated.
-func (t *Transport) keyFor(request *http.Request) (key string, repeatable bool) {
+func (t *Transport) keyFor(request *http.Request) (key, firstSent string, repeatable bool) {
 	if !isPlainHTTP(request) {
-		return "", false
+		return "", "", false
 	}
 	if key := t.givenKey(request); key != "" {
-		return key, true
+		return key, sentBefore(request), true
 	}
 	if slices.Contains(t.methods, request.Method) {
-		return outgoing.NewKey(request.Context(), operationOf(request)), true
+		key, firstSent = outgoing.NewKey(request.Context(), operationOf(request))
+		return key, firstSent, true
 	}
-	return "", isIdempotent(request.Method)
+	return "", "", isIdempotent(request.Method)
 }
 
 // isPlainHTTP reports whether this package handles the request. Requests with other

@@ -90,8 +90,9 @@ func WithCall(ctx context.Context, name string) context.Context { return outgoin
 //	client.AddSendingMiddleware(send)
 //
 // The key is that of WithKey, or the one that the caller has put into KeyIn or one of
-// DefaultKeyPlaces. Within a guarded handler it is derived from the handler's key (see WithCall). Otherwise it
-// is a random UUID. A tool with readOnlyHint gets none. Arguments are encoded once, so that
+// DefaultKeyPlaces. Within a guarded handler it is derived from the handler's key (see
+// WithCall), and has no time, so that a tool with a policy.KeyAge refuses it. Otherwise it
+// is a UUID of version 7. A tool with readOnlyHint gets none. Arguments are encoded once, so that
 // all attempts are equal.
 //
 // A call that the server refuses for now is repeated: an error or a result with retry_after,
@@ -266,7 +267,7 @@ func (c *client) withKey(ctx context.Context, session *mcp.ClientSession, tool *
 	keyed, key := *params, found.key
 	if !found.given && c.isKeyed(tool) {
 		if key, _ = ctx.Value(givenKey{}).(string); key == "" {
-			key = outgoing.NewKey(ctx, "TOOL "+nameOf(session)+" "+params.Name)
+			key, _ = outgoing.NewKey(ctx, "TOOL "+nameOf(session)+" "+params.Name)
 		}
 		if c.KeyIn.of == meta {
 			keyed.Meta = maps.Clone(params.Meta)

@@ -22,3 +22,9 @@ async function once(url, order, key) {
     await new Promise((resume) => setTimeout(resume, wait));
   }
 }
+
+// newKey makes a UUID of version 7: its time lets the service refuse late retries.
+function newKey() {
+  const time = Date.now().toString(16).padStart(12, "0");
+  return `${time.slice(0, 8)}-${time.slice(8)}-7${crypto.randomUUID().slice(15)}`;
+}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/oncekey/oncekey/examples/internal/browsertest"
 
@@ -164,7 +165,7 @@ func open(t *testing.T, cors func(origin string, next http.Handler) http.Handler
 	p.Do(chromedp.Navigate(shop.URL + "/fetch.js"))
 	// Waits are noted, and take no time.
 	browsertest.Ask[bool](p.Tab, `window.waits = [];
-		window.once = ((setTimeout) => { `+string(script)+` return once; })((resume, wait) => { waits.push(wait); queueMicrotask(resume); });
+		[window.once, window.newKey] = ((setTimeout) => { `+string(script)+` return [once, newKey]; })((resume, wait) => { waits.push(wait); queueMicrotask(resume); });
 		true`)
 	return p
 }
@@ -214,6 +215,21 @@ func TestPaymentThroughFaults(t *testing.T) {
 	}
 	if got, want := p.once("order-43", `{amount: 5}`), (result{Status: 201, Text: "charge 2"}); got != want {
 		t.Errorf("another order got %+v, want %+v", got, want)
+	}
+}
+
+// Each key is new, and has the time of its making.
+func TestNewKeyHasItsTime(t *testing.T) {
+	t.Parallel()
+	p := open(t, CORS, newService(t))
+	keys := browsertest.Ask[[]string](p.Tab, `[newKey(), newKey()]`)
+	for _, key := range keys {
+		if made, has := core.KeyTime(key); !has || time.Since(made).Abs() > 10*time.Minute {
+			t.Errorf("the key %s has the time %v, %v", key, made, has)
+		}
+	}
+	if len(keys) != 2 || keys[0] == keys[1] {
+		t.Errorf("two keys are %q", keys)
 	}
 }
 

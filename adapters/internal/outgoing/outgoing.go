@@ -6,6 +6,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"net/http"
 	"time"
 
 	"github.com/google/uuid"
@@ -21,14 +22,35 @@ func WithCall(ctx context.Context, name string) context.Context {
 	return context.WithValue(ctx, callName{}, name)
 }
 
+// FirstSentHeader is the header of OASIS Repeatable Requests Version 1.0 that has the time
+// of a call whose key has none.
+const FirstSentHeader = "Repeatability-First-Sent"
+
 // NewKey derives a key from the outer request's key, if any. The outer handler may run
-// again, and must then repeat its calls with the same keys. Otherwise the key is random.
-func NewKey(ctx context.Context, operation string) string {
+// again, and must then repeat its calls with the same keys. Otherwise the key is a UUID of
+// version 7. A derived key has no time: firstSent is that of the outer request's key, for
+// FirstSentHeader, or "" if that has none either.
+func NewKey(ctx context.Context, operation string) (key, firstSent string) {
 	name, _ := guarded.Value(ctx, callName{}).(string)
-	if derived := core.DeriveKey(ctx, operation+"\n"+name); derived != "" {
-		return derived
+	derived := core.DeriveKey(ctx, operation+"\n"+name)
+	if derived == "" {
+		return newUUID(), ""
 	}
-	return uuid.NewString()
+	if made, has := core.KeyTime(core.KeyFrom(ctx)); has {
+		firstSent = made.UTC().Format(http.TimeFormat)
+	}
+	return derived, firstSent
+}
+
+// newUUID returns a UUID of version 7 (RFC 9562, section 5.7). Why not uuid.NewV7: its times
+// never go back, so after a correction of the clock all keys would be from the future.
+func newUUID() string {
+	id, now := uuid.New(), time.Now().UnixMilli() // random bits, and the variant
+	for i := range 6 {
+		id[i] = byte(now >> (40 - 8*i))
+	}
+	id[6] = id[6]&0x0f | 7<<4
+	return id.String()
 }
 
 // Pause returns the wait before attempt n+2:

@@ -44,16 +44,17 @@ func NewClient(r ClientOptions) (_ *Client, err error) {
 }
 
 // KeyOf returns the key of a call, or "" for a call without one: the caller's key in the
-// metadata or in the KeyField of the message, or else a new key.
-func (c *Client) KeyOf(ctx context.Context, server, procedure, given string, message any) string {
+// metadata or in the KeyField of the message, or else a new key, with the firstSent of
+// outgoing.NewKey.
+func (c *Client) KeyOf(ctx context.Context, server, procedure, given string, message any) (key, firstSent string) {
 	if given != "" {
-		return given
+		return given, ""
 	}
 	if m, field := c.keyField(message); field != nil && m.Has(field) {
-		return m.Get(field).String()
+		return m.Get(field).String(), ""
 	}
 	if isRepeatable(procedure) {
-		return ""
+		return "", ""
 	}
 	return outgoing.NewKey(ctx, "POST "+server+procedure)
 }
