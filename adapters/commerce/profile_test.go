@@ -61,6 +61,7 @@ func TestContradictions(t *testing.T) {
 			"Methods":                              policy.Methods(http.MethodPatch),
 			"KeyField":                             policy.KeyField("id"),
 			"KeyFormat":                            policy.KeyFormat(policy.UUIDKey),
+			"KeyAge":                               policy.KeyAge(time.Hour),
 			"ExactBytes":                           policy.ExactBytes(true),
 			"ExcludeFields":                        policy.ExcludeFields("timestamp"),
 			"IncludeFields":                        policy.IncludeFields("items"),
