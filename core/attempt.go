@@ -88,6 +88,9 @@ func (a *attempt) identify(r *http.Request) *problem.Problem {
 	}
 	a.request.Scope, a.request.Key = scope, key
 	a.address()
+	if a.route.policy.KeyAge == 0 {
+		return nil
+	}
 	return a.checkAgeOf(r.Header)
 }
 
@@ -167,11 +170,15 @@ func (c *claimant) Claim() storage.Claim {
 	}
 	p := &c.identity.route.policy
 	c.fingerprint() // sets the storage key and the key's hash too
-	retain, remember := c.identity.retention()
 	c.claim = storage.Claim{
 		Key: c.identity.record, Token: storage.NewToken(), Fingerprint: c.identity.request.Fingerprint, Digest: c.bytes,
-		TTL: p.LockTTL, Retain: retain, Remember: remember,
+		TTL: p.LockTTL, Retain: p.LockTTL + p.TTL, Remember: p.Remember,
 		Origin: c.origin(), TakeOver: !p.OnAbandoned.Refuses(),
+	}
+	if c.identity.tooOld {
+		// The record ends with its lease. It must never look abandoned, because the next
+		// request would run the handler.
+		c.claim.Retain, c.claim.Remember = p.LockTTL, 0
 	}
 	c.made = true
 	return c.claim

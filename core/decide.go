@@ -113,7 +113,8 @@ func (a *attempt) start(ctx context.Context) Decision {
 			a.shared.ledger.Undo(ctx, &a.claim)
 			return Decision{Problem: a.keyTooOld()}
 		}
-		lease.Retain, lease.Remember = a.fullRetention() // from the first renewal on
+		p := &a.route.policy
+		lease.Retain, lease.Remember = p.LockTTL+p.TTL, p.Remember // from the first renewal on
 	}
 	run, refusal := newRun(ctx, a)
 	if refusal != "" {

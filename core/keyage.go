@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/oncekey/oncekey/core/internal/wire"
 	"github.com/oncekey/oncekey/core/problem"
@@ -50,20 +49,4 @@ func (i *identity) keyTooOld() *problem.Problem {
 	refusal := problem.New(problem.KeyExpired, "")
 	refusal.Detail = fmt.Sprintf("This Idempotency-Key is older than %v, and no response is kept for it: look up its result before you send it with a new key.", i.route.policy.KeyAge)
 	return refusal
-}
-
-// retention returns how long the store keeps the record of a claim, and remembers it. The
-// record of a key that is too old ends with its lease: it must never look abandoned, because
-// the next request would run the handler.
-func (i *identity) retention() (retain, remember time.Duration) {
-	if i.tooOld {
-		return i.route.policy.LockTTL, 0
-	}
-	return i.fullRetention()
-}
-
-// fullRetention is the retention of a key that may run.
-func (i *identity) fullRetention() (retain, remember time.Duration) {
-	p := &i.route.policy
-	return p.LockTTL + p.TTL, p.Remember
 }
