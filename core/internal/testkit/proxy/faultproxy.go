@@ -56,13 +56,13 @@ func HoldReplies() Fault { return Fault{hold: true} }
 
 // Proxy forwards connections to one server. It is safe for concurrent use.
 type Proxy struct {
-	target   string
 	listener net.Listener
 	ended    context.Context //nolint:containedctx // the context lives as long as the proxy
 	end      context.CancelFunc
 	running  sync.WaitGroup
 
 	mu      sync.Mutex
+	target  string
 	fault   Fault
 	changed chan struct{} // closed at the next Set
 	open    map[net.Conn]bool
@@ -105,6 +105,14 @@ func (p *Proxy) Set(fault Fault) {
 	if fault.refuse {
 		p.resetAll()
 	}
+}
+
+// Move resets all connections, and forwards new ones to another server.
+func (p *Proxy) Move(target string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.target = target
+	p.resetAll()
 }
 
 // now returns the current fault, and a channel that is closed at the next change.
@@ -150,13 +158,16 @@ func (p *Proxy) accept() {
 }
 
 func (p *Proxy) serve(client net.Conn) {
+	p.mu.Lock()
+	target := p.target
+	p.mu.Unlock()
 	var dialer net.Dialer
-	server, err := dialer.DialContext(p.ended, "tcp", p.target)
+	server, err := dialer.DialContext(p.ended, "tcp", target)
 	if err != nil {
 		reset(client)
 		return
 	}
-	if !p.track(client, server) {
+	if !p.track(target, client, server) {
 		return
 	}
 	defer p.forget(client, server)
@@ -168,11 +179,12 @@ func (p *Proxy) serve(client net.Conn) {
 	p.forward(client, server, true)
 }
 
-// track records a pair of connections, unless the proxy is closed or refuses connections.
-func (p *Proxy) track(pair ...net.Conn) bool {
+// track records a pair of connections, unless the proxy is closed, refuses connections, or
+// has moved away from the target.
+func (p *Proxy) track(target string, pair ...net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.fault.refuse || p.ended.Err() != nil {
+	if p.fault.refuse || p.target != target || p.ended.Err() != nil {
 		for _, connection := range pair {
 			reset(connection)
 		}

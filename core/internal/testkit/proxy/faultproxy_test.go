@@ -164,3 +164,27 @@ func TestFaults(t *testing.T) {
 		}
 	}
 }
+
+func TestMove(t *testing.T) {
+	t.Parallel()
+	first, askedFirst := echo(t)
+	second, askedSecond := echo(t)
+	p := faultproxy.Start(t, first)
+	c := dial(t, p)
+	if got, err := c.ask("hello\n", late); err != nil || got != "hello\n" {
+		t.Fatalf("the first server: %q, %v", got, err)
+	}
+	<-askedFirst
+	p.Move(second)
+	if _, err := c.ask("late\n", late); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a connection to the first server: %v, want it to be reset", err)
+	}
+	if got, err := dial(t, p).ask("moved\n", late); err != nil || got != "moved\n" {
+		t.Fatalf("the second server: %q, %v", got, err)
+	}
+	select {
+	case <-askedSecond:
+	case <-askedFirst:
+		t.Error("a new connection leads to the first server")
+	}
+}
