@@ -27,7 +27,7 @@ func StartOnFreePort(t testing.TB, launch func(port int) error, taken func() boo
 	t.Helper()
 	var err error
 	for range startAttempts {
-		if err = launch(reservePort(t)); err == nil {
+		if err = launch(FreePort(t)); err == nil {
 			return
 		}
 		if !taken() {
@@ -37,9 +37,10 @@ func StartOnFreePort(t testing.TB, launch func(port int) error, taken func() boo
 	t.Fatalf("serverproc: start a server on a free port: %v", err)
 }
 
-// reservePort returns a free port and reserves its number until the test ends. The reservation is the UDP socket of that
+// FreePort returns a free loopback port and reserves its number until the test ends, for a server that needs several ports.
+// The test fails if all ports are in use. The reservation is the UDP socket of that
 // number, which no server here uses. The system gives the socket to one process at a time, and frees it with the process.
-func reservePort(t testing.TB) int {
+func FreePort(t testing.TB) int {
 	t.Helper()
 	for range portCount {
 		port := lowestPort + rand.IntN(portCount)

@@ -63,7 +63,7 @@ func TestPortBelongsToItsTest(t *testing.T) {
 	for n := range tests {
 		var mine int
 		t.Run(fmt.Sprint("test ", n), func(t *testing.T) {
-			mine = reservePort(t)
+			mine = FreePort(t)
 			if claimed(t, mine) {
 				t.Errorf("port %d was given away twice", mine)
 			}
