@@ -53,11 +53,19 @@ type Server struct {
 // Acknowledged data survives Kill and Restart with the default settings. A crash of the machine is not tested.
 func (v *Vendor) Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
-	s := &Server{t: t, vendor: v, program: v.require(t), settings: settings}
+	v.require(t)
 	template, err := v.template()
 	if err != nil {
 		t.Fatalf("mysqltest: prepare the data of %s: %v", v.name, err)
 	}
+	return v.startFrom(t, template, settings...)
+}
+
+// startFrom is Start with a copy of the data folder of a stopped server.
+func (v *Vendor) startFrom(t testing.TB, template string, settings ...string) *Server {
+	t.Helper()
+	s := &Server{t: t, vendor: v, program: v.require(t), settings: settings}
+	var err error
 	// Not in the folder ONCEKEY_TEST_DATA: in /dev/shm, MariaDB maps its log into memory, and loses nothing that it may lose.
 	if s.folder, err = os.MkdirTemp("", "oncekey-mysql-"); err != nil { //nolint:usetesting // a shared server outlives the test that starts it
 		t.Fatalf("mysqltest: %v", err)
@@ -67,7 +75,9 @@ func (v *Vendor) Start(t testing.TB, settings ...string) *Server {
 			t.Errorf("mysqltest: remove the data: %v", err)
 		}
 	})
-	if err := os.CopyFS(filepath.Join(s.folder, data), os.DirFS(template)); err != nil {
+	folder := filepath.Join(s.folder, data)
+	// Started by root, the rsync of a Galera node writes as another user. The parent folder keeps all users out.
+	if err := errors.Join(os.CopyFS(folder, os.DirFS(template)), os.Chmod(folder, 0o777)); err != nil {
 		t.Fatalf("mysqltest: %v", err)
 	}
 	serverproc.StartOnFreePort(t, func(port int) error {
