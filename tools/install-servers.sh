@@ -19,6 +19,8 @@ is_there() {
 	nginx) command -v nginx || ls /usr/sbin/nginx ;;
 	haproxy) command -v haproxy || ls /usr/sbin/haproxy ;;
 	prometheus) command -v promtool ;;
+	patroni | etcd | rsync) command -v "$1" ;;
+	galera) ls /usr/lib/galera/libgalera_smm.so || ls /usr/lib64/galera-4/libgalera_smm.so ;;
 	npm) command -v npm ;; # fetches axe-core and redocly
 	*) false ;;
 	esac >/dev/null 2>&1
@@ -33,6 +35,8 @@ packages_of() {
 	mariadb/brew) echo mariadb ;;
 	mariadb/apk) echo mariadb mariadb-client ;;
 	mariadb/*) echo mariadb-server ;;
+	galera/apt-get | galera/dnf) echo galera-4 ;;
+	etcd/apt-get) echo etcd-server ;;
 	prometheus/dnf) echo golang-github-prometheus ;;
 	# The compiler's headers are a recommendation of its package, and recommendations are not installed.
 	gcc/apt-get) echo gcc libc6-dev ;;
