@@ -29,28 +29,37 @@ type reconciler struct {
 
 // run searches until ctx ends or the engine shuts down.
 func (r *reconciler) run(ctx context.Context) {
-	for r.sweep(ctx) {
+	for !r.isOver(ctx) {
+		r.sweep(ctx)
 		pause := time.NewTimer(r.options.Every/2 + rand.N(r.options.Every)) //nolint:gosec // processes that start together part
 		select {
 		case <-ctx.Done():
 			pause.Stop()
-			return
 		case <-pause.C:
 		}
 	}
 }
 
-// sweep asks about the keys that are due. It reports false when there is no more to do.
-func (r *reconciler) sweep(ctx context.Context) bool {
+// isOver reports whether ctx has ended or the engine shuts down.
+func (r *reconciler) isOver(ctx context.Context) bool {
+	_, refusal := r.shared.ledger.Find(new([sha256.Size]byte))
+	return ctx.Err() != nil || refusal == problem.ShuttingDown
+}
+
+// sweep asks about the keys that are due.
+func (r *reconciler) sweep(ctx context.Context) {
 	var asking sync.WaitGroup
 	defer asking.Wait()
 	places := make(chan struct{}, r.options.Concurrency)
 	filter := storage.Filter{Abandoned: true, OlderThan: min(r.options.After, r.options.Backoff)}
 	for page := (storage.Page{Limit: 100}); ; {
 		listing, err := r.list(ctx, filter, page)
+		if ctx.Err() != nil {
+			return
+		}
 		if err != nil {
 			r.report(ctx, event.Event{Result: event.StoreError, Err: err})
-			return ctx.Err() == nil
+			return
 		}
 		rand.Shuffle(len(listing.Entries), func(i, j int) { //nolint:gosec // other processes have the same list
 			listing.Entries[i], listing.Entries[j] = listing.Entries[j], listing.Entries[i]
@@ -61,7 +70,7 @@ func (r *reconciler) sweep(ctx context.Context) bool {
 			}
 			select {
 			case <-ctx.Done():
-				return false
+				return
 			case places <- struct{}{}:
 			}
 			asking.Go(func() {
@@ -70,14 +79,18 @@ func (r *reconciler) sweep(ctx context.Context) bool {
 			})
 		}
 		if page.Cursor = listing.Next; page.Cursor == "" {
-			_, refusal := r.shared.ledger.Find(new([sha256.Size]byte))
-			return ctx.Err() == nil && refusal != problem.ShuttingDown
+			return
 		}
 	}
 }
 
+// readTimeout bounds a page of the list, and the look-up of a record.
+const readTimeout = 30 * time.Second
+
 func (r *reconciler) list(ctx context.Context, filter storage.Filter, page storage.Page) (listing storage.Listing, err error) {
 	defer panicked.ToError("Store", &err)
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
 	return r.records.List(ctx, filter, page)
 }
 
@@ -116,6 +129,8 @@ func (r *reconciler) ask(ctx context.Context, key string) {
 
 func (r *reconciler) lookup(ctx context.Context, key string) (record *storage.Record, err error) {
 	defer panicked.ToError("Store", &err)
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
 	return r.records.Lookup(ctx, key)
 }
 

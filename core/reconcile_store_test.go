@@ -1,0 +1,63 @@
+package core_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+// hanging is a store whose lists do not return by themselves.
+type hanging struct {
+	*memstore.Store
+	lists chan struct{}
+}
+
+func (h *hanging) List(ctx context.Context, _ storage.Filter, _ storage.Page) (storage.Listing, error) {
+	h.lists <- struct{}{}
+	<-ctx.Done()
+	return storage.Listing{}, ctx.Err()
+}
+
+// Reconcile ends with its engine, also while the store does not reply. It does not begin
+// after a Shutdown.
+func TestReconcileEndsWithoutItsStore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &hanging{memstore.New(), make(chan struct{}, 10)}
+		s := newService(t, store, created)
+		ended := make(chan error)
+		reconcile := func() { ended <- s.Reconcile(t.Context(), finding(core.Happened), soon) }
+		go reconcile()
+		<-store.lists
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		began := time.Now()
+		if err := <-ended; err != nil || time.Since(began) > time.Minute {
+			t.Errorf("Reconcile returned %v after %v", err, time.Since(began))
+		}
+		go reconcile()
+		if err := <-ended; err != nil || len(store.lists) > 0 {
+			t.Errorf("Reconcile returned %v, and has searched %d times", err, len(store.lists))
+		}
+	})
+}
+
+// The end of its context is no failure of the store.
+func TestReconcileEndsQuietly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &hanging{memstore.New(), make(chan struct{}, 10)}
+		s := newService(t, store, created)
+		stop := s.reconcile(t, finding(core.Happened), soon)
+		<-store.lists
+		stop()
+		s.wantEvent(t, event.StoreError, 0)
+	})
+}
