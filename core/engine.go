@@ -271,9 +271,9 @@ func (e *Engine) Inspector() (*Inspector, error) {
 //
 // A key is claimed for the question, as by a retry. Meanwhile retries get 409 in_progress,
 // and a late holder loses its lease. The settlement is stored only while no other attempt
-// has claimed the key. An answer is the event reconciled, an error of find recover_error, and
-// the last AskAgain reconcile_gave_up: an operator has to settle the key. A response is kept
-// as the route's policy says. In a process that does not know the route of a record, the
+// has claimed the key. An answer is the event reconciled once the store has confirmed it, an
+// error of find recover_error, and the last AskAgain reconcile_gave_up: an operator has to
+// settle the key. A response is kept as the route's policy says. In a process that does not know the route of a record, the
 // longest times of all routes apply.
 //
 // Reconcile returns nil when ctx has ended or the engine shuts down, and else an error that

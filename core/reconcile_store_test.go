@@ -12,6 +12,36 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
+// A key counts as reconciled once the store has confirmed its outcome, also where that takes
+// several calls. It is the only event about the end of a question.
+func TestReconciledOnceStored(t *testing.T) {
+	t.Parallel()
+	for name, found := range map[string]core.Finding{"kept": core.Happened, "released": core.DidNotHappen} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				faulty := newFaultyStore()
+				store := struct {
+					*faultyStore
+					storage.Inspector
+				}{faulty, faulty.Store.(storage.Inspector)}
+				s := newService(t, store, unsure)
+				s.post(t.Context(), "k", payment)
+				faulty.set(&faulty.complete, &faulty.release)(failUnapplied)
+				s.reconcile(t, finding(found), soon)
+				advance(2 * time.Minute)
+				s.wantEvent(t, event.Reconciled, 0)
+				faulty.set(&faulty.complete, &faulty.release)(nil)
+				advance(2 * time.Minute)
+				s.wantEvent(t, event.Reconciled, 1)
+				for _, other := range []event.Result{event.Completed, event.Failed, event.Unreplayable, event.Retryable, event.DeleteKey} {
+					s.wantEvent(t, other, 0)
+				}
+			})
+		})
+	}
+}
+
 // hanging is a store whose lists do not return by themselves.
 type hanging struct {
 	*memstore.Store

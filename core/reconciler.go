@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"math/rand/v2"
-	"net/http"
 	"sync"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 	"github.com/oncekey/oncekey/core/internal/wire"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
-	"github.com/oncekey/oncekey/failure"
 )
 
 // reconciler settles abandoned keys, see Engine.Reconcile.
@@ -186,25 +184,21 @@ func (r *reconciler) findOut(ctx context.Context, run *Run, lost Lost) (found Fi
 	return r.find(inside, lost)
 }
 
-// settle ends the run of a question.
+// settle ends the run of a question. The store's confirmation is the event reconciled, also
+// where it comes later, in the background.
 func (r *reconciler) settle(run *Run, found Finding) {
-	var err error
+	done := event.Event{Result: event.Reconciled, Reason: string(found.kind)}
 	switch found.kind {
 	case responded:
 		response := Response{Status: found.response.Status, Header: wire.HeaderOf(found.response.Header), Body: found.response.Body}
-		err = run.end(failure.Outcome{Status: response.Status, Executed: true}, response)
+		run.endByAnswer(&response, done)
 	case happened:
-		err = run.end(failure.Outcome{Status: storage.StatusByHand, Executed: true}, Response{Status: storage.StatusByHand, Unreplayable: true})
+		run.endByAnswer(&Response{Status: storage.StatusByHand, Unreplayable: true}, done)
 	case didNotHappen:
-		run.hold.Clear()
-		err = run.end(failure.Outcome{Status: http.StatusServiceUnavailable, Retryable: true}, Response{})
+		run.endByAnswer(nil, done)
 	default:
 		if run.hold.Abandon(); run.hold.Lease.Attempt >= r.options.MaxAttempts {
 			run.report(event.Event{Result: event.ReconcileGaveUp})
 		}
-		return
-	}
-	if err == nil {
-		run.report(event.Event{Result: event.Reconciled, Reason: string(found.kind)})
 	}
 }

@@ -24,6 +24,20 @@ func (r *Run) end(outcome failure.Outcome, response Response) error {
 	return r.finish(r.conclude(&outcome), outcome, response)
 }
 
+// endByAnswer keeps the response, or releases the key if it is nil. No Classifier decides,
+// because no handler has run. The ledger reports and repeats failures.
+func (r *Run) endByAnswer(response *Response, done event.Event) {
+	defer r.hold.End()
+	r.hold.Stop()
+	if response == nil {
+		r.hold.Clear()
+		_ = r.hold.GiveUp(rules.Release, done)
+		return
+	}
+	done.Status = response.Status
+	_ = r.hold.Keep(r.resultOf(*response), done)
+}
+
 // conclude ends the renewals and the marks of a run whose handler has returned, and
 // returns its class. A response that depends on the class is made after it. A Classifier
 // that ends its goroutine ends the run.
