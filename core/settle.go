@@ -30,7 +30,6 @@ func (r *Run) endByAnswer(response *Response, done event.Event) {
 	defer r.hold.End()
 	r.hold.Stop()
 	if response == nil {
-		r.hold.Clear()
 		_ = r.hold.GiveUp(rules.Release, done)
 		return
 	}
