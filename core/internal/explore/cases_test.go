@@ -264,9 +264,17 @@ func with(change func(*Policy)) Policy {
 	return p
 }
 
+// patientReconciler is a reconciler on a pod, with these answers.
+func patientReconciler(pod int, answers ...Answer) Reconciler {
+	return Reconciler{
+		Pod: pod, From: 100 * ms, For: 3 * time.Second, After: 100 * ms, Backoff: 2 * time.Second, FindTimeout: time.Second,
+		MaxAttempts: 5, Search: 50 * ms, Takes: ms, Answers: answers,
+	}
+}
+
 func TestCases(t *testing.T) {
 	t.Parallel()
-	for _, c := range slices.Concat(cases, lateCases) {
+	for _, c := range slices.Concat(cases, lateCases, reconcilerCases) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			if len(judged(t, c.plan)) > 0 {

@@ -95,6 +95,7 @@ func (w *world) exchange(ctx context.Context, p *pod, plan *Request, writer *res
 	if err != nil {
 		panic(err)
 	}
+	r.Pattern = path
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set(versionHeader, "1")
 	if plan.Skip {

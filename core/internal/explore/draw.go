@@ -75,6 +75,9 @@ func Draw(seed uint64) Plan {
 	if d.percent(10) {
 		drawOperations(d, &p)
 	}
+	if d.percent(15) && !p.Policy.Observe {
+		drawReconcilers(d, &p)
+	}
 	return p
 }
 

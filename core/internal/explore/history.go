@@ -34,6 +34,10 @@ const (
 	Changed              // the store carries operation N out
 	Handled              // operation N ends
 	Entered              // the function of step N begins
+	Inquired             // reconciler N claims a key for a question
+	Asked                // the FindFunc of reconciler N is called
+	Answered             // the FindFunc returns
+	Rested               // reconciler N ends
 )
 
 // Fact is one line of a history.
@@ -63,25 +67,26 @@ type Flags uint32
 
 // The flags.
 const (
-	Replayed   Flags = 1 << iota
-	Problem          // the response is the engine's own
-	Guarded          // the handler runs under a lease
-	Careful          // the handler checked its context before the effect
-	Executed         // the handler marked itself executed
-	Retryable        // the handler marked itself retryable
-	Panicked         // the handler panicked
-	Silent           // the handler wrote no response, and its context had ended
-	Streamed         // the response went out before the handler ended
-	Granted          // the store gave a lease
-	TookOver         // the lease is of an abandoned key
-	Faulty           // a fault of the plan hit the call
-	Probing          // the request is the judge's own at the end
-	Stopping         // the handler found its context ended
-	Waited           // the handler waited in vain for the end of its context
-	InTx             // the effect counts at the commit of its transaction
-	Uncertain        // the handler marked its outcome as uncertain
-	DuringStep       // the handler ended during a step
-	NewerSteps       // the lease has steps of a newer version
+	Replayed    Flags = 1 << iota
+	Problem           // the response is the engine's own
+	Guarded           // the handler runs under a lease
+	Careful           // the handler checked its context before the effect
+	Executed          // the handler marked itself executed
+	Retryable         // the handler marked itself retryable
+	Panicked          // the handler panicked
+	Silent            // the handler wrote no response, and its context had ended
+	Streamed          // the response went out before the handler ended
+	Granted           // the store gave a lease
+	TookOver          // the lease is of an abandoned key
+	Faulty            // a fault of the plan hit the call
+	Probing           // the request is the judge's own at the end
+	Stopping          // the handler found its context ended
+	Waited            // the handler waited in vain for the end of its context
+	InTx              // the effect counts at the commit of its transaction
+	Uncertain         // the handler marked its outcome as uncertain
+	DuringStep        // the handler ended during a step
+	NewerSteps        // the lease has steps of a newer version
+	Reconciling       // the event is of reconciler N
 )
 
 // equals reports whether two facts show the same response.

@@ -32,6 +32,7 @@ func Judge(p *Plan, h History) []Violation {
 	j.hands = handsOf(h)
 	j.operations()
 	j.shutdowns()
+	j.questions()
 	j.panics()
 	for i, r := range j.order {
 		j.single(r)

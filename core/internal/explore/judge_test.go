@@ -43,6 +43,11 @@ func TestJudgeSeesEachRuleBroken(t *testing.T) {
 	})
 	refused := changed(twice(100*ms, effect), func(p *Plan) { p.Requests[0].Refused = true })
 	unknown := changed(twice(100*ms, effect, Step{Do: MarkUncertain}, Step{Do: Respond, N: 504}), func(p *Plan) { p.Policy.Abandoned = Refuse })
+	reconciled := changed(unknown, func(p *Plan) {
+		p.Requests = slices.Clone(p.Requests)
+		p.Requests[1].At = 4 * time.Second
+		p.Reconcilers = []Reconciler{patientReconciler(1, Truth)}
+	})
 	for _, c := range []struct {
 		rule Rule
 		plan Plan
@@ -97,6 +102,7 @@ func TestJudgeSeesEachRuleBroken(t *testing.T) {
 		{StepDiffers, sabotaged(losesSteps, continued)},
 		{RefusalForgotten, sabotaged(keepsRefused, refused)},
 		{RefusalRepeated, sabotaged(sendsRefusedAgain, refused)},
+		{ReconciledRuns, sabotaged(rerunsByHand, reconciled)},
 		{BrokenProblem, sabotaged(breaksProblems, twice(100*ms, effect, Step{Do: Sleep, For: time.Second}))},
 	} {
 		t.Run(string(c.rule), func(t *testing.T) {

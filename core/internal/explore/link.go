@@ -48,7 +48,7 @@ func (l *link) Acquire(ctx context.Context, request storage.Request) (storage.Le
 		return storage.Lease{}, found, nil
 	}
 	c := request.Claim()
-	who := l.world.introduce(ctx, c)
+	who := l.world.introduce(ctx, l.pod, c)
 	v := l.call(ctx, Acquire, who, func() verdict { return l.world.store.acquire(c, who.request) })
 	if v.err != nil {
 		return storage.Lease{}, nil, v.err

@@ -76,8 +76,8 @@ func (j *judge) keyExpired(r *run) {
 			return
 		}
 	}
-	if j.changedByHand(r.key, 0, r.shown.At) {
-		return // a key that an operator has settled expires too
+	if j.changedByHand(r.key, 0, r.shown.At) || j.settledByQuestion(r.key, 0) {
+		return // a key that an operator or a reconciler has settled expires too
 	}
 	j.report(ExpiredWrongly, "r%d is told that its key has expired, and no response to its payload has passed its TTL", r.id)
 }

@@ -74,6 +74,9 @@ var _ storage.Inspector = (*link)(nil)
 
 // Lookup implements storage.Inspector.
 func (l *link) Lookup(ctx context.Context, key string) (record *storage.Record, err error) {
+	if n, asks := reconcilerOf(ctx); asks {
+		return l.lookFor(ctx, n, key)
+	}
 	err = l.reach(ctx, 0, func(f Fact) {
 		if record = l.world.store.lookup(key); record == nil {
 			return
@@ -82,11 +85,6 @@ func (l *link) Lookup(ctx context.Context, key string) (record *storage.Record, 
 		l.world.add(f)
 	})
 	return record, err
-}
-
-// List implements storage.Inspector. The engine does not call it.
-func (*link) List(context.Context, storage.Filter, storage.Page) (storage.Listing, error) {
-	return storage.Listing{}, errors.ErrUnsupported
 }
 
 // Settle implements storage.Inspector.

@@ -147,11 +147,11 @@ func (j *judge) unconfirmed(r *run) {
 
 // documented reports whether the documentation allows the loss of the response. It
 // left unconfirmed within its lease, and the process could not reach the store until
-// the lease ended. OnAbandoned=Refuse allows no second run, and a transaction's
+// the lease ended. OnAbandoned=Refuse allows no second run but a reconciler's response, and a transaction's
 // response never leaves unconfirmed.
 func (j *judge) documented(shown *Fact, source *run) bool {
 	p := &j.plan.Policy
-	if !j.deferred(shown, source) || source.taken == 0 || p.Abandoned == Refuse || p.Transactional {
+	if !j.deferred(shown, source) || source.taken == 0 || p.Abandoned == Refuse && len(j.plan.Reconcilers) == 0 || p.Transactional {
 		return false
 	}
 	return len(j.plan.Jumps) > 0 || j.plan.real.unsteady || j.plan.ends(source.pod) || j.plan.frozen(source.pod) > 0 || j.cutOff(shown.Since, source)

@@ -12,7 +12,7 @@ import (
 // the judge it is the result of an Acquire.
 func (l *link) near(ctx context.Context, request storage.Request) *storage.Record {
 	key, digest := request.Peek()
-	if !l.world.plan.Near || ctx.Err() != nil {
+	if _, asks := reconcilerOf(ctx); asks || !l.world.plan.Near || ctx.Err() != nil {
 		return nil
 	}
 	name := hex.EncodeToString(key[:])

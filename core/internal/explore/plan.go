@@ -20,9 +20,11 @@ type Plan struct {
 	Panics   []Panicking
 	// Operations are changes by operators.
 	Operations []Operation
-	Unsettled  int           // WithMaxUnsettled; zero: the default
-	Find       time.Duration // how long the RecoverFunc takes
-	Found      int           // the status that the RecoverFunc finds; zero: 201
+	// Reconcilers are pods that reconcile.
+	Reconcilers []Reconciler
+	Unsettled   int           // WithMaxUnsettled; zero: the default
+	Find        time.Duration // how long the RecoverFunc takes
+	Found       int           // the status that the RecoverFunc finds; zero: 201
 
 	sabotage sabotage
 	real     leeway
@@ -62,6 +64,7 @@ const (
 	losesStatus                // the tombstone of a finished record has no status
 	keepsRefused               // the store keeps a response that it says to refuse for good
 	sendsRefusedAgain          // the link sends a refused response again
+	rerunsByHand               // the store grants keys that were settled without a response
 )
 
 // Pod is one process with an engine of its own.
@@ -283,6 +286,10 @@ func (p *Plan) settled() time.Duration {
 	}
 	for _, o := range p.Operations {
 		end = max(end, o.At+o.Pause+operatorPatience)
+	}
+	for i := range p.Reconcilers {
+		r := &p.Reconcilers[i]
+		end = max(end, r.From+r.For+r.FindTimeout+p.frozen(r.Pod))
 	}
 	for _, j := range p.Jumps {
 		end = max(end, j.At)

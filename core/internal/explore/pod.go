@@ -2,6 +2,7 @@ package explore
 
 import (
 	"context"
+	"net/http"
 	"time"
 
 	"github.com/oncekey/oncekey/core"
@@ -40,6 +41,7 @@ func newPod(w *world, p Pod) *pod {
 	}
 	pod.engine = engine
 	pod.route = engine.MustRoute(pod.policy()...)
+	pod.route.Declare(core.Endpoint{Method: http.MethodPost, Pattern: path}) // for a reconciler that has seen no request
 	if w.plan.nests() {
 		simple := w.plan.Policy
 		simple.Transactional, simple.Observe, simple.Abandoned = false, false, Reexecute
@@ -111,10 +113,14 @@ func (p *pod) Observe(ctx context.Context, e event.Event) {
 	case decision && by == losesDecisions, !decision && by == losesSettlement, panicked && by == hidesPanics:
 		return
 	}
-	p.world.add(Fact{
+	f := Fact{
 		Pod: p.ID, Request: id, Inner: e.Endpoint() == innerEndpoint, Kind: Observed,
 		Attempt: e.Attempt, Err: e.Err, Text: string(e.Result), Source: -1,
-	})
+	}
+	if n, asks := reconcilerOf(ctx); asks {
+		f.Flags, f.N, f.Key = Reconciling, n, p.world.numbers[e.Record]
+	}
+	p.world.add(f)
 	p.enter(id, InObserver)
 }
 

@@ -122,6 +122,9 @@ func (j *judge) waited(r *run) {
 			return // a handler was still running, or another had begun
 		}
 	}
+	if j.askedBetween(r.key, r.sent.At, r.shown.At) {
+		return
+	}
 	if r.shown.At < until {
 		j.report(WaitNoReplay, "r%d gets 409 after %v, and the policy's Wait is %v", r.id, r.shown.At-r.sent.At, wait)
 		return

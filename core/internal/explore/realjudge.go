@@ -26,12 +26,12 @@ func JudgeReal(p *Plan, h History) []Violation {
 }
 
 // DrawReal makes the plan of a seed for RunReal. The plan is short, clocks do not
-// jump, records outlive the plan, no operator changes one, and a busy machine can keep the
+// jump, records outlive the plan, no operator changes one, no pod reconciles, and a busy machine can keep the
 // leases and timeouts.
 func DrawReal(seed uint64, transacts bool) Plan {
 	p := Draw(seed)
 	y := &p.Policy
-	y.TTL, p.Jumps, p.Operations, p.Unsettled = 10*time.Minute, nil, nil, 0
+	y.TTL, p.Jumps, p.Operations, p.Reconcilers, p.Unsettled = 10*time.Minute, nil, nil, nil, 0
 	y.LockTTL = min(max(y.LockTTL, 600*time.Millisecond), 2*time.Second)
 	y.StoreTimeout = max(y.StoreTimeout, 300*time.Millisecond)
 	y.Wait = min(y.Wait, 2*time.Second)

@@ -76,5 +76,12 @@ const (
 	SettlesLate       Rule = "settles-after-budget"       // no settlement is tried after the settle budget
 	HandBesideRun     Rule = "changed-by-hand-beside-run" // an operator changes no key whose handler runs, or whose response waits for the store
 	HandOfOther       Rule = "changed-by-hand-unseen"     // an operator changes only the attempt that the operator has seen
+	AskedOther        Rule = "asked-about-other"          // a reconciler asks about the attempt that it has taken over
+	AskedEarly        Rule = "asked-too-early"            // a reconciler asks after After and Backoff, and not after MaxAttempts
+	FindOutlives      Rule = "find-outlives-its-timeout"  // a FindFunc's context ends at FindTimeout
+	FindingIgnored    Rule = "finding-ignored"            // the answer to a question is carried out, and no other change is made
+	ReconciledRuns    Rule = "reconciled-runs-again"      // a key that a reconciler has settled as happened never runs again
+	ReconcilerEvents  Rule = "reconciler-events"          // the events of a reconciler say how its questions ended, and none that a handler runs
+	ReconcileLate     Rule = "reconcile-late"             // Reconcile ends with its context and its engine
 	BrokenProblem     Rule = "broken-problem"             // no client gets the half response of a problem.Writer that panicked
 )

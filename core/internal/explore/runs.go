@@ -65,6 +65,8 @@ type run struct {
 	unknown    bool                    // the outcome of a step is unknown
 	noClaim    error                   // of the last claim, if it is no outage
 
+	inquiry *inquiry // nil, if the run is no question of a reconciler
+
 	refused      time.Duration // when the process learned that the store refuses the response for good
 	refusedAgain time.Duration // when the store got the response once more
 }
@@ -163,6 +165,8 @@ func (r *run) add(p *Plan, f *Fact) {
 		r.observed(f)
 	case Called, Applied, Returned:
 		r.called(p, f)
+	case Inquired, Asked, Answered:
+		r.inquired(f)
 	default:
 		r.handled(f)
 	}

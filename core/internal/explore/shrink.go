@@ -34,7 +34,7 @@ func (p *Plan) clone() Plan {
 	c := *p
 	c.Pods, c.Requests = slices.Clone(p.Pods), slices.Clone(p.Requests)
 	c.Calls, c.Outages, c.Jumps = slices.Clone(p.Calls), slices.Clone(p.Outages), slices.Clone(p.Jumps)
-	c.Panics, c.Operations = slices.Clone(p.Panics), slices.Clone(p.Operations)
+	c.Panics, c.Operations, c.Reconcilers = slices.Clone(p.Panics), slices.Clone(p.Operations), slices.Clone(p.Reconcilers)
 	for i := range c.Requests {
 		c.Requests[i].Handler = slices.Clone(c.Requests[i].Handler)
 	}
@@ -68,6 +68,9 @@ func changes(p *Plan) []change {
 	for i := range p.Operations {
 		all = append(all, func(p *Plan) bool { p.Operations = slices.Delete(p.Operations, i, i+1); return true })
 	}
+	for i := range p.Reconcilers {
+		all = append(all, func(p *Plan) bool { p.Reconcilers = slices.Delete(p.Reconcilers, i, i+1); return true })
+	}
 	all = append(all, policyChanges...)
 	for i := range p.Requests {
 		all = append(all, requestChanges(p, i)...)
@@ -84,6 +87,13 @@ func changes(p *Plan) []change {
 		all = append(all,
 			func(p *Plan) bool { return round(&p.Operations[i].At) },
 			func(p *Plan) bool { return round(&p.Operations[i].Pause) })
+	}
+	for i := range p.Reconcilers {
+		all = append(all,
+			func(p *Plan) bool { return round(&p.Reconcilers[i].From) },
+			func(p *Plan) bool { return round(&p.Reconcilers[i].For) },
+			func(p *Plan) bool { return round(&p.Reconcilers[i].After) },
+			func(p *Plan) bool { return set(&p.Reconcilers[i].Takes, time.Millisecond) })
 	}
 	return all
 }
@@ -153,6 +163,7 @@ func (p *Plan) dropPod(i int) bool {
 	p.Pods = slices.Delete(p.Pods, i, i+1)
 	p.Outages = slices.DeleteFunc(p.Outages, func(o Outage) bool { return o.Pod == id })
 	p.Operations = slices.DeleteFunc(p.Operations, func(o Operation) bool { return o.Pod == id })
+	p.Reconcilers = slices.DeleteFunc(p.Reconcilers, func(r Reconciler) bool { return r.Pod == id })
 	for i := range p.Requests {
 		if p.Requests[i].Pod == id {
 			p.Requests[i].Pod = p.Pods[0].ID

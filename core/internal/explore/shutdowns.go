@@ -74,8 +74,8 @@ func (j *judge) closed(f *Fact, c *closing) {
 	if took > patience+j.plan.frozen(f.Pod)+j.slack() {
 		j.report(ShutdownLate, "p%d takes %v to shut down, want at most %v", f.Pod, took, patience)
 	}
-	idle := !j.plan.ends(f.Pod) || c.gaveUp && !j.serves(f.Pod, f.Since) ||
-		j.plan.onlyStops() && !j.serves(f.Pod, f.At-50*time.Millisecond-j.plan.real.slack)
+	idle := !j.plan.ends(f.Pod) || !j.plan.reconciles(f.Pod) && (c.gaveUp && !j.serves(f.Pod, f.Since) ||
+		j.plan.onlyStops() && !j.serves(f.Pod, f.At-50*time.Millisecond-j.plan.real.slack))
 	switch {
 	case f.Err == nil && idle && patience > 0 && took >= patience && j.plan.real.slack == 0: // a busy machine may be as slow
 		j.report(ShutdownLate, "p%d has no work left, and Shutdown returns at the end of its context, %v", f.Pod, patience)
@@ -103,4 +103,9 @@ func (j *judge) serves(pod int, at time.Duration) bool {
 func (p *Plan) onlyStops() bool {
 	return !p.real.unsteady && len(p.Calls)+len(p.Jumps)+len(p.Panics) == 0 &&
 		!slices.ContainsFunc(p.Outages, func(o Outage) bool { return o.Kind != Stop })
+}
+
+// reconciles reports whether a reconciler of the pod may be at work.
+func (p *Plan) reconciles(pod int) bool {
+	return slices.ContainsFunc(p.Reconcilers, func(r Reconciler) bool { return r.Pod == pod })
 }

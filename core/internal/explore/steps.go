@@ -95,11 +95,11 @@ func (j *judge) stepTold(r *run) {
 func (j *judge) openBefore(r *run, grant *Fact) openSteps {
 	var earlier []*run
 	for _, other := range j.order {
-		if other != r && other.key == r.key && !other.noKey() && other.guarded() && other.born == r.born && other.attempt() < grant.Attempt {
+		if other != r && other.key == r.key && !other.noKey() && (other.guarded() || other.inquiry != nil) && other.born == r.born && other.attempt() < grant.Attempt {
 			earlier = append(earlier, other)
 		}
 	}
-	slices.SortFunc(earlier, func(a, b *run) int { return cmp.Compare(a.started.At, b.started.At) })
+	slices.SortFunc(earlier, func(a, b *run) int { return cmp.Compare(a.begins(), b.begins()) })
 	open := openSteps{known: true}
 	for _, other := range earlier {
 		other.leaveOpen(&open, grant.At)
@@ -110,9 +110,15 @@ func (j *judge) openBefore(r *run, grant *Fact) openSteps {
 // leaveOpen adds the steps of an attempt. All of its lines are in the store if the store has
 // ended its lease.
 func (r *run) leaveOpen(open *openSteps, until time.Duration) {
-	ended := func(at time.Duration) bool { return at > r.started.At && at < until }
+	ended := func(at time.Duration) bool { return at > r.begins() && at < until }
 	if ended(r.releasedAt) {
 		*open = openSteps{known: r.renewed < r.releasedAt} // a late renewal holds the key again
+		return
+	}
+	if r.inquiry != nil {
+		if a := r.inquiry.answered; a != nil && a.Text == saysDidNotHappen { // its Release may come late
+			*open = openSteps{}
+		}
 		return
 	}
 	if r.cleared() { // the RecoverFunc has decided about the steps of earlier attempts
@@ -142,6 +148,14 @@ func (r *run) leaveOpen(open *openSteps, until time.Duration) {
 	}
 }
 
+// begins is when the handler starts, or a question's claim.
+func (r *run) begins() time.Duration {
+	if r.started == nil {
+		return r.granted()
+	}
+	return r.started.At
+}
+
 func without(list []int, n int) []int {
 	return slices.DeleteFunc(list, func(other int) bool { return other == n })
 }
@@ -165,7 +179,7 @@ func (j *judge) unreadable(key int) bool {
 // attempts before it may then be gone.
 func (j *judge) releasedUnused(key int) bool {
 	return slices.ContainsFunc(j.order, func(r *run) bool {
-		return r.key == key && r.released > 0 && (!r.guarded() || r.released < r.started.At)
+		return r.key == key && r.released > 0 && r.inquiry == nil && (!r.guarded() || r.released < r.started.At)
 	})
 }
 

@@ -26,6 +26,7 @@ type record struct {
 	expires time.Time
 	gone    time.Time // end of the tombstone; expires if there is none
 	holder  int       // the request that holds, or held, the lease
+	created time.Time // the attempt's claim
 }
 
 // verdict is the result of a call at the store.
@@ -73,7 +74,7 @@ func (s *store) acquire(c storage.Claim, caller int) verdict {
 	r := s.find(c.Key, now)
 	v := verdict{lease: storage.Lease{Claim: c, Attempt: 1}, life: s.lives[c.Key], source: -1, word: "lease"}
 	switch {
-	case r == nil, s.plan.sabotage == grantsAlways:
+	case r == nil, s.plan.sabotage == grantsAlways, s.plan.sabotage == rerunsByHand && r.result.Status == storage.StatusByHand:
 	case r.result.State == 0, r.result.State == storage.Released && c.Repeats(r.lease.Fingerprint, r.lease.Digest):
 		v.lease.Attempt, v.lease.Steps = r.lease.Attempt+1, r.lease.Steps
 	case r.result.State == storage.InProgress && r.lease.Token == c.Token:
@@ -98,6 +99,7 @@ func (r *record) show(now time.Time) *storage.Record {
 	shown := &storage.Record{
 		State: r.result.State, Fingerprint: r.lease.Fingerprint, Digest: r.lease.Digest, Attempt: r.lease.Attempt,
 		Status: r.result.Status, Header: r.result.Header, Body: r.result.Body, Sketch: r.result.Sketch,
+		Created: r.created, Origin: r.lease.Origin,
 	}
 	if !r.isOver() {
 		shown.LeaseLeft, shown.Steps = r.ends.Sub(now), r.lease.Steps
@@ -138,8 +140,12 @@ func (s *store) hold(l storage.Lease, ttl time.Duration, now time.Time, caller i
 	if s.plan.sabotage == leaseEndsEarly {
 		ttl = 0
 	}
+	created := now.Add(-l.Age)
+	if old := s.records[l.Key]; old != nil && old.isHeldBy(l) {
+		created = old.created
+	}
 	s.records[l.Key] = &record{
-		lease: l, ends: now.Add(ttl), expires: now.Add(l.Retain), gone: now.Add(l.Retain + l.Remember), holder: caller,
+		lease: l, created: created, ends: now.Add(ttl), expires: now.Add(l.Retain), gone: now.Add(l.Retain + l.Remember), holder: caller,
 		result: storage.Result{State: storage.InProgress},
 	}
 }

@@ -143,6 +143,9 @@ func (p *Plan) describeFaults(b *strings.Builder) {
 	for _, o := range p.Operations {
 		fmt.Fprintf(b, "operator: %s by p%d at %v after a look at %v\n", o, o.Pod, o.At+o.Pause, o.At)
 	}
+	for i := range p.Reconcilers {
+		fmt.Fprintf(b, "reconciler: p%d %s\n", p.Reconcilers[i].Pod, &p.Reconcilers[i])
+	}
 	for _, c := range p.Panics {
 		fmt.Fprintf(b, "fault: call #%d of the %s for r%d panics\n", c.N, callbackNames[c.In], c.Request)
 	}
@@ -206,6 +209,8 @@ func (f *Fact) action() string {
 		return fmt.Sprintf("     key %d at the store: %s by hand", f.Key, f.Text)
 	case Handled:
 		return fmt.Sprintf("operator is done with key %d", f.Key)
+	case Rested:
+		return "Reconcile returns"
 	case Holds:
 		return fmt.Sprintf("in the end the store holds for key %d: %s %d", f.Key, f.Text, f.Status)
 	default:
@@ -225,6 +230,12 @@ func (f *Fact) inside() string {
 			return fmt.Sprintf("%s, told of step %d", f.Text, f.N)
 		}
 		return "handler: " + f.Text
+	case Inquired:
+		return fmt.Sprintf("reconciler claims key %d", f.Key)
+	case Asked:
+		return fmt.Sprintf("FindFunc is asked about key %d", f.Key)
+	case Answered:
+		return fmt.Sprintf("FindFunc answers: %s", f.Text)
 	case Entered:
 		return fmt.Sprintf("step %d begins", f.N)
 	case Stepped:

@@ -69,7 +69,7 @@ func (j *judge) after(r, uncertain *run) {
 		return
 	}
 	if len(j.plan.Jumps) > 0 || r.life != uncertain.life || r.sent.At > uncertain.left+j.plan.Policy.TTL || j.releasedAfter(uncertain) ||
-		j.changedByHand(r.key, uncertain.left, shown.At) {
+		j.changedByHand(r.key, uncertain.left, shown.At) || j.settledByQuestion(r.key, uncertain.abandoned) {
 		return
 	}
 	a, b := j.body(r), j.body(uncertain)

@@ -42,7 +42,7 @@ func (l *wire) Transacts() bool { return l.world.real.Written != nil }
 
 func (l *wire) Acquire(ctx context.Context, request storage.Request) (lease storage.Lease, record *storage.Record, err error) {
 	c := request.Claim()
-	who := l.world.introduce(ctx, c)
+	who := l.world.introduce(ctx, l.pod, c)
 	err = l.call(Acquire, who, func() verdict {
 		lease, record, err = l.Store.Acquire(ctx, c)
 		return l.world.real.claimed(c.Key, lease, record, err, who)

@@ -28,6 +28,10 @@ type world struct {
 	counts  map[caller]*[numOps]int
 	entries map[entry]int
 	names   map[string]bool // storage keys of the calls inside handlers
+	numbers map[string]int  // keys of the plan, by their storage keys
+
+	questions map[int]int      // how many each reconciler has asked
+	asking    map[question]int // the identities of the last ones
 }
 
 // Run carries out the plan.
@@ -61,8 +65,10 @@ func newWorld(plan *Plan) *world {
 		log: log{start: now, facts: make([]Fact, 0, 256)}, plan: plan,
 		store:  &store{start: now, plan: plan, records: map[string]*record{}, lives: map[string]int{}},
 		tenant: cmp.Or(plan.real.tenant, "tenant"), tokens: map[storage.Token]caller{}, counts: map[caller]*[numOps]int{}, entries: map[entry]int{}, names: map[string]bool{},
+		numbers: map[string]int{}, questions: map[int]int{}, asking: map[question]int{},
 	}
 	for _, r := range plan.Requests {
+		w.numbers[w.storageKey(r.Key)] = r.Key
 		w.names[storage.Key(w.tenant, storage.MethodCall, innerName, fmt.Sprint("inner ", r.Key))] = true
 	}
 	return w
@@ -88,6 +94,11 @@ func (w *world) run() {
 	for n, o := range w.plan.Operations {
 		if p := pods[o.Pod]; p != nil {
 			w.group.Go(func() { w.operate(p, n) })
+		}
+	}
+	for n, r := range w.plan.Reconcilers {
+		if p := pods[r.Pod]; p != nil {
+			w.group.Go(func() { w.reconcile(p, n) })
 		}
 	}
 	sleep(w.plan.settled() - w.since())
@@ -203,8 +214,11 @@ func (w *world) hash(parts ...int) uint64 {
 }
 
 // introduce records which request uses a token.
-func (w *world) introduce(ctx context.Context, c storage.Claim) caller {
+func (w *world) introduce(ctx context.Context, p *pod, c storage.Claim) caller {
 	who := w.reader(ctx, c.Key)
+	if n, asks := reconcilerOf(ctx); asks {
+		who = w.inquire(p, n, c)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.tokens[c.Token] = who

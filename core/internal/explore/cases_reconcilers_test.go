@@ -1,0 +1,68 @@
+package explore
+
+import "time"
+
+// uncertain is a request that leaves its key abandoned.
+func uncertain(more ...Step) Request {
+	return Request{At: ms, Handler: append([]Step{{Do: Sleep, For: ms}, {Do: MarkUncertain}}, more...)}
+}
+
+// Plans with reconcilers. The mutants that these plans find are rarely found by a drawn plan.
+var reconcilerCases = []planned{
+	{
+		// The claim of a reconciler is slow. Meanwhile another one has asked, and has left the
+		// key abandoned again. The first one does not ask about the attempt that it has not seen.
+		name: "two reconcilers claim one key",
+		plan: Plan{
+			Policy:      defaultPolicy(),
+			Pods:        pods(2),
+			Requests:    []Request{uncertain()},
+			Reconcilers: []Reconciler{patientReconciler(0, Again), changedReconciler(patientReconciler(1, Again), func(r *Reconciler) { r.From = 160 * ms })},
+			Calls:       []CallFault{{Request: questionID, Op: Acquire, Mode: Slow, For: 300 * ms}},
+		},
+	},
+	{
+		// The process is cut off while it asks. The FindFunc learns of the lost lease, and another
+		// process asks again, and settles the key.
+		name: "a reconciler is cut off while it asks",
+		plan: Plan{
+			Policy:   defaultPolicy(),
+			Pods:     pods(2),
+			Requests: []Request{uncertain(Step{Do: Effect})},
+			Reconcilers: []Reconciler{
+				changedReconciler(patientReconciler(0, Truth), func(r *Reconciler) { r.Takes, r.FindTimeout = 2*time.Second, 5*time.Second }),
+				changedReconciler(patientReconciler(1, Truth), func(r *Reconciler) { r.From, r.Backoff, r.Responds = 500*ms, 10*ms, true }),
+			},
+			Outages: []Outage{{Pod: 0, Kind: Partition, From: 250 * ms, For: 5 * time.Second}},
+		},
+	},
+	{
+		// A reconciler asks about one key at a time. When it comes to the second key, another one has
+		// asked about it: the first one looks at the record again, and does not ask.
+		name: "a list is out of date",
+		plan: Plan{
+			Policy:   defaultPolicy(),
+			Pods:     pods(2),
+			Requests: []Request{uncertain(), {ID: 1, Key: 1, At: 2 * ms, Handler: []Step{{Do: MarkUncertain}}}},
+			Reconcilers: []Reconciler{
+				changedReconciler(patientReconciler(0, Again), func(r *Reconciler) { r.Alone, r.Takes = true, 800*ms }),
+				changedReconciler(patientReconciler(1, Again), func(r *Reconciler) { r.From = 300 * ms }),
+			},
+		},
+	},
+	{
+		// The reconciler gives up after its last attempt.
+		name: "a reconciler gives up",
+		plan: Plan{
+			Policy:      with(func(p *Policy) { p.Abandoned = Refuse }),
+			Pods:        pods(1),
+			Requests:    []Request{uncertain()},
+			Reconcilers: []Reconciler{changedReconciler(patientReconciler(0, Fails, Again), func(r *Reconciler) { r.Backoff, r.MaxAttempts, r.For = 10*ms, 3, 2*time.Second })},
+		},
+	},
+}
+
+func changedReconciler(r Reconciler, change func(*Reconciler)) Reconciler {
+	change(&r)
+	return r
+}
