@@ -19,7 +19,7 @@ import (
 // endings are the results that end a run: always, or where the event says so.
 var endings = map[event.Result]string{
 	event.Completed: "always", event.Failed: "always", event.Unreplayable: "always", event.DeleteKey: "always",
-	event.Retryable: "always", event.Uncertain: "always", event.ResponseLost: "always", event.RecoverError: "always",
+	event.Retryable: "always", event.Uncertain: "always", event.ResponseLost: "always", event.RecoverError: "always", event.Reconciled: "always",
 	event.LeaseLost: "if final", event.StoreError: "if final", event.CallbackPanicked: "if final",
 }
 
@@ -133,8 +133,8 @@ func thenLost() func(func() error) error {
 	}
 }
 
-// wantEnd expects one event that ends its run, with this result.
-func (e *events) wantEnd(t *testing.T, want event.Result) {
+// wantEnd expects one event that ends its run, for each of these results, in order.
+func (e *events) wantEnd(t *testing.T, want ...event.Result) {
 	t.Helper()
 	var ends []event.Result
 	for _, happened := range e.seen() {
@@ -142,8 +142,8 @@ func (e *events) wantEnd(t *testing.T, want event.Result) {
 			ends = append(ends, happened.Result)
 		}
 	}
-	if !slices.Equal(ends, []event.Result{want}) {
-		t.Errorf("%v of %v end the run, want %s", ends, e.results(), want)
+	if !slices.Equal(ends, want) {
+		t.Errorf("%v of %v end runs, want %s", ends, e.results(), want)
 	}
 }
 

@@ -59,7 +59,7 @@ var effects = map[event.Result]effect{
 
 	event.CallbackPanicked: isSettlement | marksSpan | isFailure,
 
-	event.Reconciled:      isSettlement | marksSpan,
+	event.Reconciled:      isSettlement | endsRun | endsSpan,
 	event.ReconcileGaveUp: isSettlement | marksSpan | isFailure,
 
 	event.SettledByHand: isSettlement | marksSpan,

@@ -153,7 +153,7 @@ func About(method, path, scope, key, instance string) Subject {
 // background ends there. A handler that streams its response may still be writing.
 func (e *Event) Ends() bool {
 	switch e.Result {
-	case Completed, Failed, Unreplayable, DeleteKey, Retryable, Uncertain, ResponseLost, RecoverError:
+	case Completed, Failed, Unreplayable, DeleteKey, Retryable, Uncertain, ResponseLost, RecoverError, Reconciled:
 		return true
 	case LeaseLost, StoreError, CallbackPanicked:
 		return e.Final
