@@ -64,9 +64,13 @@ type Store struct {
 	_       [cacheLine]byte
 
 	shards [shardCount]shard
+	scopes
 }
 
-var _ storage.Checker = (*Store)(nil)
+var (
+	_ storage.Checker = (*Store)(nil)
+	_ storage.Limiter = (*Store)(nil)
+)
 
 // New returns an empty store with the bounds of the options.
 func New(options ...Option) *Store {
@@ -76,7 +80,7 @@ func New(options ...Option) *Store {
 		start:      time.Now(),
 		seed:       maphash.MakeSeed(),
 	}
-	s.epoch = s.start.Round(0).UTC()
+	s.epoch, s.scopes.since = s.start.Round(0).UTC(), s.start
 	rand.Read(s.secret[:]) // Read never fails: it crashes the program instead
 	for _, option := range options {
 		option(s)

@@ -22,6 +22,11 @@ func TestConformance(t *testing.T) {
 	})
 }
 
+func TestLimiterConformance(t *testing.T) {
+	t.Parallel()
+	storetest.RunLimiter(t, storetest.Config{New: func(testing.TB) storage.Store { return memstore.New() }, Wrap: synctest.Test})
+}
+
 func TestConformanceInRealTime(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, storetest.Config{

@@ -1,6 +1,6 @@
 // Package storage is the contract between the engine and a store. The package
 // defines the interface [Store], its records, and the optional interfaces [Checker],
-// [Inspector], [Examiner] and [Transactor].
+// [Inspector], [Examiner], [Limiter] and [Transactor].
 //
 // A program that uses a store needs only package core and the package of that store.
 // To write a store, implement Store and test the implementation with package

@@ -62,11 +62,16 @@ func TestEveryCaseHasItsBug(t *testing.T) {
 // checks that it then said why.
 func fails(t *testing.T, c testCase, b bug) bool {
 	t.Helper()
+	return failsOver(t, c, func() storage.Store { return newModel(b) })
+}
+
+func failsOver(t *testing.T, c testCase, open func() storage.Store) bool {
+	t.Helper()
 	observed := &observer{TB: t}
 	done := make(chan struct{})
 	go func() {
 		defer close(done) // FailNow ends the goroutine
-		c.run(observed, Config{New: func(testing.TB) storage.Store { return newModel(b) }})
+		c.run(observed, Config{New: func(testing.TB) storage.Store { return open() }})
 	}()
 	<-done
 	if observed.failed.Load() && !observed.explained.Load() {

@@ -1,0 +1,34 @@
+package memstore
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+// A store that has seen many scopes keeps the counts of those with a place or a window.
+func TestCountsOfIdleScopesAreDropped(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := New()
+		admit := func(scope string, ttl time.Duration) {
+			t.Helper()
+			limit := storage.ScopeLimit{InFlight: 1, NewKeys: 1, Window: time.Minute}
+			if _, err := store.Admit(t.Context(), storage.Place{Scope: scope, Token: storage.NewToken()}, ttl, limit); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for n := range 1000 {
+			admit(fmt.Sprint(n), time.Second)
+		}
+		admit("with a place", time.Hour)
+		<-time.After(2 * time.Minute)
+		admit("with a window", time.Second)
+		if n := len(store.counts); n != 2 {
+			t.Errorf("the store has %d counts, want 2", n)
+		}
+	})
+}
