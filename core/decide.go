@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/internal/cause"
 	"github.com/oncekey/oncekey/core/internal/ledger"
 	"github.com/oncekey/oncekey/core/internal/rules"
 	"github.com/oncekey/oncekey/core/problem"
@@ -63,8 +64,39 @@ func (a *attempt) decide(ctx context.Context) (Decision, *Run) {
 		}
 		return a.decideByRecord(record), nil
 	default:
+		if a.shared.ledger.Limiter != nil && a.claim.Lease.Attempt == 1 && !a.tooOld {
+			if refusal := admit(ctx, a); refusal != nil {
+				return *refusal, nil
+			}
+		}
 		return a.start(ctx), nil
 	}
+}
+
+// The Err of events about a request that its scope's limit refuses.
+var (
+	errInFlight  = cause.New("oncekey: the scope has as many keys in flight as WithScopeLimit allows")
+	errPerMinute = cause.New("oncekey: the scope has used as many new keys in this minute as WithScopeLimit allows")
+)
+
+// admit returns the refusal of a first attempt that was just granted, or nil: its scope may run
+// one more key.
+func admit(ctx context.Context, a *attempt) *Decision {
+	admission, err := a.shared.ledger.Admit(ctx, &a.claim, limitedScope(a.identity))
+	if err != nil {
+		failed := a.storeFailed(ctx, err)
+		return &failed
+	}
+	if admission.Reached == 0 {
+		return nil
+	}
+	a.failure = errInFlight
+	if admission.Reached == storage.ReachedNewKeys {
+		a.failure = errPerMinute
+	}
+	refusal := problem.New(problem.ScopeLimited, "")
+	refusal.RetryAfter = max(refusal.RetryAfter, admission.Wait)
+	return &Decision{Problem: refusal}
 }
 
 // storeFailed decides without the store. FailOpen does not apply in five cases. The key is
@@ -234,7 +266,7 @@ func (a *attempt) reportDecision(ctx context.Context, d Decision, localRun *Run)
 
 func resultOfCode(code string) event.Result {
 	switch code {
-	case problem.InProgress, problem.KeyReused, problem.NotReplayable, problem.KeyExpired, problem.OutcomeUnknown:
+	case problem.InProgress, problem.KeyReused, problem.NotReplayable, problem.KeyExpired, problem.OutcomeUnknown, problem.ScopeLimited:
 		return event.Result(code) // these results are named after their codes
 	case problem.StoreUnavailable, problem.ShuttingDown:
 		return event.Unavailable

@@ -77,8 +77,8 @@ type Info struct {
 // MaxResponseBytes, is returned once and not stored.
 //
 // If function did not run, the error of Do wraps ErrInProgress, ErrKeyReused,
-// ErrNotReplayable, ErrKeyExpired, ErrOutcomeUnknown or ErrUnavailable. If function ran
-// and its result must not be used, the error wraps ErrLeaseLost or ErrNotConfirmed. A
+// ErrNotReplayable, ErrKeyExpired, ErrOutcomeUnknown, ErrScopeLimited or ErrUnavailable. If
+// function ran and its result must not be used, the error wraps ErrLeaseLost or ErrNotConfirmed. A
 // panic of function is settled and continues. A call of the same name and key that
 // function makes within another Do gets ErrInProgress after the policy's Wait.
 // Do is safe for concurrent use.
@@ -269,6 +269,7 @@ var refusals = map[string]error{
 	problem.NotReplayable:    ErrNotReplayable,
 	problem.KeyExpired:       ErrKeyExpired,
 	problem.OutcomeUnknown:   ErrOutcomeUnknown,
+	problem.ScopeLimited:     ErrScopeLimited,
 	problem.StoreUnavailable: ErrUnavailable,
 	problem.ShuttingDown:     ErrUnavailable,
 }

@@ -217,8 +217,9 @@ func (e *Engine) Begin(ctx context.Context, route *Route, request Request) Decis
 // the lease until then.
 //
 // Finish returns within twice the policy's StoreTimeout, because Finish may wait for a
-// renewal first. A refused response takes one StoreTimeout more. Finish takes no context,
-// so that a client's disconnect cannot interrupt the settlement.
+// renewal first. A refused response takes one StoreTimeout more, and an InFlight of
+// WithScopeLimit two. Finish takes no context, so that a client's disconnect cannot
+// interrupt the settlement.
 func (e *Engine) Finish(run *Run, outcome failure.Outcome, response Response) error {
 	response.Header = wire.ValidFields(response.Header)
 	return run.end(outcome, response)

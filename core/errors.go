@@ -45,6 +45,10 @@ var (
 	// the policy allows no other attempt.
 	ErrOutcomeUnknown = errors.New("oncekey: an earlier attempt was cut off, and its outcome is not known")
 
+	// ErrScopeLimited is returned by Do when the scope of a new key has too many of them
+	// (WithScopeLimit). The Problem of the RefusedError says when to repeat the call.
+	ErrScopeLimited = errors.New("oncekey: this scope has too many new keys")
+
 	// ErrUnavailable is returned by Do when the store is unavailable or the engine
 	// shuts down. This call did not run the function. An earlier call with the key may
 	// have run the function.

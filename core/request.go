@@ -86,3 +86,9 @@ func (i *identity) report(ctx context.Context, happened *event.Event) {
 	happened.Duration = time.Since(i.shared.began) - i.started
 	i.shared.observer.Observe(ctx, happened)
 }
+
+// limitedScope returns the hash by which the store counts the keys of a scope.
+func limitedScope(i *identity) string {
+	sum := frame.Sum("scope limit", i.shared.service, i.request.Scope)
+	return hex.EncodeToString(sum[:])
+}

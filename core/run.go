@@ -54,6 +54,9 @@ type holder Run
 // Context implements ledger.Run.
 func (h *holder) Context() context.Context { return &h.context }
 
+// Scope implements ledger.Run.
+func (h *holder) Scope() string { return limitedScope(h.identity) }
+
 // Report implements ledger.Run.
 func (h *holder) Report(happened event.Event, pattern string) {
 	happened.Attempt, happened.Route = h.hold.Lease.Attempt, pattern

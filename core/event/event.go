@@ -32,6 +32,7 @@ const (
 	NotReplayable  Result = "not_replayable"  // 409: finished, response not kept
 	KeyExpired     Result = "key_expired"     // 409: finished, response expired (policy.Remember)
 	OutcomeUnknown Result = "outcome_unknown" // 409: abandoned, not run again
+	ScopeLimited   Result = "scope_limited"   // 429: too many new keys of the scope (core.WithScopeLimit)
 	Refused        Result = "refused"         // 400, 401 or 413: never reached the store
 	Unprotected    Result = "unprotected"     // store unavailable, FailOpen: ran without protection
 	Unavailable    Result = "unavailable"     // 503: store unavailable, or shutting down
@@ -335,7 +336,7 @@ func (e *Event) level() slog.Level {
 			return slog.LevelWarn
 		}
 		return slog.LevelInfo
-	case Replay, InProgress, KeyReused, NotReplayable, KeyExpired, Refused, Retryable, DeleteKey, Revealed:
+	case Replay, InProgress, KeyReused, NotReplayable, KeyExpired, ScopeLimited, Refused, Retryable, DeleteKey, Revealed:
 		return slog.LevelInfo
 	case ResponseLost, Unprotected, CallbackPanicked:
 		return slog.LevelError

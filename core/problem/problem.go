@@ -25,6 +25,7 @@ const (
 	NotReplayable    = "not_replayable"
 	KeyExpired       = "key_expired"
 	OutcomeUnknown   = "outcome_unknown"
+	ScopeLimited     = "scope_limited"
 	StoreUnavailable = "store_unavailable"
 	ShuttingDown     = "shutting_down"
 	HandlerCancelled = "handler_cancelled"
@@ -110,6 +111,7 @@ var kinds = map[string]struct {
 	NotReplayable:    {http.StatusConflict, "Response not replayable", "An earlier request with this Idempotency-Key was handled, but its response was not kept: look up its result, and do not send it with a new key.", 0},
 	KeyExpired:       {http.StatusConflict, "Idempotency-Key expired", "An earlier request with this Idempotency-Key was handled, and the time for which its response was kept is over: look up its result, and do not send it with a new key.", 0},
 	OutcomeUnknown:   {http.StatusConflict, "Outcome unknown", "An earlier attempt was cut off, and whether it took effect is not known: look up its result before you send it with a new key.", 0},
+	ScopeLimited:     {http.StatusTooManyRequests, "Too many new keys", "This client has too many requests with new Idempotency-Keys, and this one was not processed: retry later with the same key.", time.Second},
 	StoreUnavailable: {http.StatusServiceUnavailable, "Idempotency store unavailable", "This request was not processed, but an earlier one with the same Idempotency-Key may have been: retry later with the same key.", time.Second},
 	ShuttingDown:     {http.StatusServiceUnavailable, "Shutting down", "This request was not processed, but an earlier one with the same Idempotency-Key may have been: retry with the same key.", time.Second},
 	HandlerCancelled: {http.StatusServiceUnavailable, "Request cancelled", "The operation was cut short, and may have taken effect in part: retry later with the same Idempotency-Key.", time.Second},

@@ -35,6 +35,7 @@ type Claim struct {
 	// Latency is the time that the store took for all calls.
 	Latency time.Duration
 	steps   *stepping // of earlier attempts
+	place   *place    // in the limit of its scope, or nil
 	held    bool      // its hold has begun
 }
 
@@ -42,7 +43,7 @@ type Claim struct {
 // of ctx does not reach the store, because a claim that is interrupted in flight would
 // block the key.
 func (l *Ledger) Make(ctx context.Context, c *Claim) (*storage.Record, error) {
-	c.At, c.held = l.clock.Now(), false // an earlier round may have begun a hold
+	c.At, c.held, c.place = l.clock.Now(), false, nil // an earlier round may have begun a hold
 	first := c.At.Monotonic
 	const tries = 3
 	for try := 0; ; try++ {
@@ -66,6 +67,41 @@ func (l *Ledger) Make(ctx context.Context, c *Claim) (*storage.Record, error) {
 		}
 		c.At = l.clock.Now()
 	}
+}
+
+// Admit asks the store within the timeout whether the scope, a hash, may run the key that Make
+// has just claimed for the first time. If not, the key is released, and counts as never claimed.
+// Only a ledger with a Limiter calls Admit.
+func (l *Ledger) Admit(ctx context.Context, c *Claim, scope string) (a storage.Admission, err error) {
+	began := time.Now()
+	defer func() { c.Latency += time.Since(began) }()
+	ctx = context.WithoutCancel(ctx) // a place that is taken in flight would stay until the lease ends
+	c.place = &place{l.Limiter, storage.Place{Scope: scope, Token: c.Lease.Token}}
+	for try := 0; ; try++ {
+		left := c.Timeout - time.Since(began)
+		err = within(ctx, left, func(ctx context.Context) error {
+			a, err = c.place.admit(ctx, c.Lease.TTL, l.Limit)
+			return err
+		})
+		if wait := soon(try); err == nil || rules.ClaimLasts(err) || left <= wait || !sleep(l.background, wait) {
+			break
+		}
+	}
+	switch {
+	case err == nil && a.Reached == 0:
+		if l.Limit.InFlight == 0 { // the store has no place to give back
+			c.place = nil
+		}
+		return a, nil
+	case err == nil: // at once, so that a flood leaves no claims behind
+		c.place = nil
+		refused := within(ctx, c.Timeout, func(ctx context.Context) error { return l.store.release(ctx, c.Lease) })
+		if refused == nil {
+			return a, nil
+		}
+	}
+	l.GiveBack(c)
+	return a, err
 }
 
 // EndClaim ends a claim that BeginClaim has counted, unless its hold counts instead.
@@ -122,9 +158,12 @@ func (l *Ledger) GiveBack(c *Claim) {
 	default:
 		return
 	}
-	lease, claimed, timeout := c.Lease, c.At.Monotonic, c.Timeout
+	lease, claimed, timeout, taken := c.Lease, c.At.Monotonic, c.Timeout, c.place
 	l.inBackground(func(ctx context.Context) {
 		defer func() { <-l.releasing }()
+		if taken != nil {
+			taken.keep(ctx, timeout, 0)
+		}
 		again, cancel := context.WithTimeout(l.serving, lease.TTL)
 		defer cancel()
 		for try, released := 0, 0; released < 2; try++ {

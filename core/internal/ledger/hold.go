@@ -21,6 +21,8 @@ import (
 type Run interface {
 	// Context returns the handler's context. It may be read after the end of the run.
 	Context() context.Context
+	// Scope returns the hash of the scope that was given to Admit.
+	Scope() string
 	// Report reports an event of the run, whose pattern is given.
 	Report(happened event.Event, pattern string)
 	// End ends the handler's context: early, if there is a cause.
@@ -151,6 +153,9 @@ func (h *Hold) renew() {
 	calledAt, err := h.extend(min(h.policy.StoreTimeout, h.Lease.TTL/3, h.left()))
 	if err == nil {
 		h.report(event.Event{Result: event.Renewed, Renewal: true}) // before the settlement's, which waits
+		if h.ledger.Limit.InFlight > 0 {
+			keepPlace(h, min(h.policy.StoreTimeout, h.Lease.TTL/3), h.Lease.TTL)
+		}
 	}
 	h.renewedBy(calledAt, err, true)
 }
@@ -243,7 +248,29 @@ func (h *Hold) End() {
 	if h.endTransaction != nil {
 		h.endTransaction()
 	}
+	if h.ledger.Limit.InFlight > 0 {
+		leavePlace(h)
+	}
 	h.ledger.end()
+}
+
+// leavePlace gives the place of a settled key back, before the client gets its response. The
+// place of any other key ends with its lease.
+func leavePlace(h *Hold) {
+	h.mu.Lock()
+	over := h.phase == settled
+	h.mu.Unlock()
+	if over {
+		keepPlace(h, h.policy.StoreTimeout, 0)
+	}
+}
+
+// keepPlace renews the place of a first attempt, or gives it back: later attempts have none.
+func keepPlace(h *Hold, timeout, ttl time.Duration) {
+	if h.Lease.Attempt == 1 {
+		taken := place{h.ledger.Limiter, storage.Place{Scope: h.run.Scope(), Token: h.Lease.Token}}
+		taken.keep(context.WithoutCancel(h.run.Context()), timeout, ttl)
+	}
 }
 
 // cutShort ends the handler's context early with a cause, and reports the event. Later

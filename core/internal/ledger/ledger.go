@@ -18,6 +18,10 @@ type Ledger struct {
 	// SettleBudget is the time for which a response is stored in the background. It must
 	// not change after the first claim.
 	SettleBudget time.Duration
+	// Limiter counts the keys of scopes, and Limit bounds them. Without a limit Limiter is nil.
+	// They must not change after the first claim.
+	Limiter storage.Limiter
+	Limit   storage.ScopeLimit
 
 	store     store
 	clock     machine.Clock

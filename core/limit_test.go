@@ -1,0 +1,449 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// limitedStore counts the calls of a Limiter, and lets a test make them fail.
+type limitedStore struct {
+	*memstore.Store
+	calls  atomic.Int64 // of all methods
+	mu     sync.Mutex
+	broken func(method string) error
+}
+
+func newLimitedStore() *limitedStore {
+	return &limitedStore{Store: memstore.New(), broken: func(string) error { return nil }}
+}
+
+// fault lets the methods fail for which broken returns an error.
+func (s *limitedStore) fault(broken func(method string) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.broken = broken
+}
+
+func (s *limitedStore) through(method string) error {
+	s.calls.Add(1)
+	s.mu.Lock()
+	broken := s.broken
+	s.mu.Unlock()
+	return broken(method)
+}
+
+func (s *limitedStore) Acquire(ctx context.Context, r storage.Request) (storage.Lease, *storage.Record, error) {
+	s.calls.Add(1)
+	return s.Store.Acquire(ctx, r)
+}
+
+func (s *limitedStore) Complete(ctx context.Context, l storage.Lease, res storage.Result) error {
+	if err := s.through("Complete"); err != nil {
+		return err
+	}
+	return s.Store.Complete(ctx, l, res)
+}
+
+func (s *limitedStore) Release(ctx context.Context, l storage.Lease) error {
+	if err := s.through("Release"); err != nil {
+		return err
+	}
+	return s.Store.Release(ctx, l)
+}
+
+func (s *limitedStore) Admit(ctx context.Context, p storage.Place, ttl time.Duration, limit storage.ScopeLimit) (storage.Admission, error) {
+	if strings.Contains(p.Scope, "alice") || len(p.Scope) != 64 {
+		return storage.Admission{}, errors.New("the store sees the scope " + p.Scope)
+	}
+	if err := s.through("Admit"); err != nil {
+		return storage.Admission{}, err
+	}
+	return s.Store.Admit(ctx, p, ttl, limit)
+}
+
+func (s *limitedStore) Keep(ctx context.Context, p storage.Place, ttl time.Duration) error {
+	if err := s.through("Keep"); err != nil {
+		return err
+	}
+	return s.Store.Keep(ctx, p, ttl)
+}
+
+// newLimited is newService with a limit.
+func newLimited(t *testing.T, store storage.Store, limit core.ScopeLimit, handle http.HandlerFunc, opts ...policy.Option) *service {
+	t.Helper()
+	s := &service{events: &events{}}
+	engine, err := core.New(store, core.ScopeBy(bearer), core.WithObserver(s.events), core.WithScopeLimit(limit))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Engine = engine
+	t.Cleanup(func() { // ends the background work with the test
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = engine.Shutdown(ctx)
+	})
+	s.handler = engine.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.runs.Add(1)
+		handle(w, r)
+	}), opts...)
+	return s
+}
+
+// postOf is post of another client.
+func (s *service) postOf(client, key string) *httptest.ResponseRecorder {
+	r, w := newPost(context.Background(), key, payment), httptest.NewRecorder()
+	r.Header.Set("Authorization", "Bearer "+client)
+	s.handler.ServeHTTP(w, r)
+	return w
+}
+
+func wantLimited(t *testing.T, w *httptest.ResponseRecorder, retryAfter string) {
+	t.Helper()
+	wantCode(t, w, http.StatusTooManyRequests, problem.ScopeLimited)
+	if got := w.Header().Get("Retry-After"); got != retryAfter {
+		t.Errorf("Retry-After is %q, want %s", got, retryAfter)
+	}
+}
+
+// Over the bound of keys in flight, at two pods, only a new key is refused.
+func TestScopeLimitInFlight(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store, end := newLimitedStore(), make(chan struct{})
+		handle := func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get(core.KeyHeader) != "before" {
+				<-end
+			}
+			created(w, r)
+		}
+		limit := core.ScopeLimit{InFlight: 2}
+		one, other := newLimited(t, store, limit, handle), newLimited(t, store, limit, handle)
+		wantFirst(t, one.post(t.Context(), "before", payment))
+		ended := make(chan *httptest.ResponseRecorder)
+		for _, key := range []string{"a", "b"} {
+			go func() { ended <- one.post(t.Context(), key, payment) }()
+		}
+		synctest.Wait()
+		records := store.Len()
+		for _, s := range []*service{one, other} {
+			wantLimited(t, s.post(t.Context(), "c", payment), "1")
+			wantReplay(t, s.post(t.Context(), "before", payment))
+			wantCode(t, s.post(t.Context(), "a", payment), http.StatusConflict, problem.InProgress)
+			wantCode(t, s.post(t.Context(), "a", `{}`), http.StatusUnprocessableEntity, problem.KeyReused)
+			s.wantEvent(t, event.ScopeLimited, 1)
+		}
+		if store.Len() != records {
+			t.Errorf("the store has %d records after the refusals, %d before", store.Len(), records)
+		}
+		end <- struct{}{}
+		wantFirst(t, <-ended)
+		go func() { ended <- other.post(t.Context(), "c", payment) }() // the same key, after its refusal
+		synctest.Wait()
+		wantLimited(t, other.post(t.Context(), "d", payment), "1")
+		close(end)
+		wantFirst(t, <-ended)
+		wantFirst(t, <-ended)
+		wantFirst(t, other.post(t.Context(), "d", payment))
+	})
+}
+
+// The bound of a minute says when it ends, is one scope's alone, and lets replays pass.
+func TestScopeLimitPerMinute(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newLimited(t, newLimitedStore(), core.ScopeLimit{PerMinute: 2}, created)
+		wantFirst(t, s.post(t.Context(), "a", payment))
+		advance(10 * time.Second)
+		wantFirst(t, s.post(t.Context(), "b", payment))
+		wantLimited(t, s.post(t.Context(), "c", payment), "50")
+		wantFirst(t, s.postOf("bob", "c"))
+		advance(50*time.Second - time.Millisecond)
+		wantReplay(t, s.post(t.Context(), "a", payment))
+		wantLimited(t, s.post(t.Context(), "c", payment), "1")
+		advance(time.Millisecond)
+		wantFirst(t, s.post(t.Context(), "c", payment))
+		s.wantEvent(t, event.ScopeLimited, 2)
+		for _, e := range s.events.seen() {
+			if e.Result == event.ScopeLimited && (e.Status != http.StatusTooManyRequests || e.Code != problem.ScopeLimited || e.Err == nil || e.Ends()) {
+				t.Errorf("the event is %+v", e)
+			}
+		}
+	})
+}
+
+// A key is in flight for as long as its handler runs, and no longer than the lease of a process
+// that died.
+func TestScopeLimitFollowsTheLease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store, end := newLimitedStore(), make(chan struct{})
+		limit, lock := core.ScopeLimit{InFlight: 1}, policy.LockTTL(10*time.Second)
+		s := newLimited(t, store, limit, func(w http.ResponseWriter, r *http.Request) {
+			<-end
+			created(w, r)
+		}, lock)
+		ended := make(chan *httptest.ResponseRecorder)
+		go func() { ended <- s.post(t.Context(), "a", payment) }()
+		advance(time.Minute)
+		wantLimited(t, s.post(t.Context(), "b", payment), "1")
+		close(end)
+		wantFirst(t, <-ended)
+
+		store.fault(func(method string) error { // the process dies: it settles no key, and gives no place back
+			if method != "Admit" {
+				return errStoreDown
+			}
+			return nil
+		})
+		dying := newLimited(t, store, limit, created, lock)
+		wantFirst(t, dying.post(t.Context(), "c", payment))
+		aborted, abort := context.WithCancel(t.Context())
+		abort()
+		_ = dying.Shutdown(aborted)
+		synctest.Wait()
+		store.fault(func(string) error { return nil })
+		other := newLimited(t, store, limit, created, lock)
+		wantLimited(t, other.post(t.Context(), "d", payment), "1")
+		advance(10 * time.Second)
+		wantFirst(t, other.post(t.Context(), "d", payment))
+		wantFirst(t, other.post(t.Context(), "c", payment)) // a take-over of the abandoned key
+	})
+}
+
+// Every end of a run gives the place back: a refusal, a released key, a panic, a stream.
+func TestScopeLimitAfterEachEnd(t *testing.T) {
+	t.Parallel()
+	for name, handle := range map[string]http.HandlerFunc{
+		"kept":     created,
+		"refused":  func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) },
+		"released": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) },
+		"panicked": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"streamed": func(w http.ResponseWriter, _ *http.Request) { _ = http.NewResponseController(w).Flush() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newLimited(t, newLimitedStore(), core.ScopeLimit{InFlight: 1}, handle)
+			for _, key := range []string{"a", "b", "c"} {
+				func() {
+					defer func() { _ = recover() }()
+					s.post(t.Context(), key, payment)
+				}()
+			}
+			s.wantRuns(t, 3)
+		})
+	}
+}
+
+// A later attempt of a key counts as no new one.
+func TestScopeLimitOfLaterAttempts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newLimited(t, newLimitedStore(), core.ScopeLimit{PerMinute: 1}, func(w http.ResponseWriter, r *http.Request) {
+			if _, err := core.Step(r.Context(), "reserve", func(context.Context) (int, error) { return 1, nil }); err != nil {
+				t.Error(err)
+			}
+			w.WriteHeader(http.StatusServiceUnavailable)
+		})
+		for range 3 {
+			if w := s.post(t.Context(), "a", payment); w.Code != http.StatusServiceUnavailable {
+				t.Errorf("got %d %s", w.Code, w.Body)
+			}
+		}
+		s.wantRuns(t, 3)
+		wantLimited(t, s.post(t.Context(), "b", payment), "60")
+	})
+}
+
+// The limit costs a first-time request one call of the store, or two, and a replay none.
+func TestScopeLimitCalls(t *testing.T) {
+	t.Parallel()
+	for limit, want := range map[core.ScopeLimit]int64{{PerMinute: 2}: 3, {InFlight: 1}: 4, {InFlight: 1, PerMinute: 2}: 4} {
+		store := newLimitedStore()
+		s := newLimited(t, store, limit, created)
+		wantFirst(t, s.post(t.Context(), "a", payment))
+		if got := store.calls.Swap(0); got != want {
+			t.Errorf("%+v: a first request made %d calls, want %d", limit, got, want)
+		}
+		wantReplay(t, s.post(t.Context(), "a", payment))
+		if got := store.calls.Load(); got != 1 {
+			t.Errorf("%+v: a replay made %d calls, want 1", limit, got)
+		}
+	}
+}
+
+// A store that cannot count is unavailable: the policy decides, and the key is released. A panic
+// of the store is such an error.
+func TestScopeLimitOfABrokenStore(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]func() error{
+		"down":     func() error { return errStoreDown },
+		"panicked": func() error { panic("out of memory") },
+	} {
+		for want, onError := range map[int]policy.StoreErrorMode{
+			http.StatusServiceUnavailable: policy.FailClosed, http.StatusCreated: policy.FailOpen,
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					store := newLimitedStore()
+					s := newLimited(t, store, core.ScopeLimit{InFlight: 1}, created, policy.OnStoreError(onError))
+					store.fault(func(method string) error {
+						if method == "Admit" {
+							return fault()
+						}
+						return nil
+					})
+					if w := s.post(t.Context(), "a", payment); w.Code != want {
+						t.Errorf("got %d %s, want %d", w.Code, w.Body, want)
+					}
+					store.fault(func(string) error { return nil })
+					advance(time.Minute)
+					if n := store.Len(); n != 0 {
+						t.Errorf("the store has %d records, want none", n)
+					}
+					wantFirst(t, s.post(t.Context(), "a", payment))
+				})
+			})
+		}
+	}
+}
+
+// An admission whose reply was lost is repeated, and counts once.
+func TestScopeLimitOfALostReply(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newLimitedStore()
+		s := newLimited(t, &lostReply{limitedStore: store}, core.ScopeLimit{InFlight: 1, PerMinute: 1}, created)
+		wantFirst(t, s.post(t.Context(), "a", payment))
+		wantLimited(t, s.post(t.Context(), "b", payment), "60")
+	})
+}
+
+// lostReply loses the reply of the first Admit.
+type lostReply struct {
+	*limitedStore
+	lost atomic.Bool
+}
+
+func (s *lostReply) Admit(ctx context.Context, p storage.Place, ttl time.Duration, limit storage.ScopeLimit) (storage.Admission, error) {
+	a, err := s.limitedStore.Admit(ctx, p, ttl, limit)
+	if s.lost.CompareAndSwap(false, true) {
+		return storage.Admission{}, errors.New("connection reset")
+	}
+	return a, err
+}
+
+// A refused key that cannot be released at once is released in the background.
+func TestScopeLimitReleasesRefusedKeys(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newLimitedStore()
+		s := newLimited(t, store, core.ScopeLimit{PerMinute: 1}, created)
+		wantFirst(t, s.post(t.Context(), "a", payment))
+		var failed atomic.Bool
+		store.fault(func(method string) error {
+			if method == "Release" && failed.CompareAndSwap(false, true) {
+				return errStoreDown
+			}
+			return nil
+		})
+		wantLimited(t, s.post(t.Context(), "b", payment), "60")
+		advance(time.Minute)
+		if n := store.Len(); n != 1 || !failed.Load() {
+			t.Errorf("the store has %d records, want 1", n)
+		}
+	})
+}
+
+// A route that only observes runs the handler, and reports the refusal.
+func TestScopeLimitObserved(t *testing.T) {
+	t.Parallel()
+	s := newLimited(t, newLimitedStore(), core.ScopeLimit{PerMinute: 1}, created, policy.Observe(true))
+	for _, key := range []string{"a", "b"} {
+		wantFirst(t, s.post(t.Context(), key, payment))
+	}
+	s.wantRuns(t, 2)
+	refused := slices.IndexFunc(s.events.seen(), func(e event.Event) bool { return e.Result == event.ScopeLimited })
+	if refused < 0 || !s.events.seen()[refused].Observed {
+		t.Errorf("events are %v, want an observed refusal", s.events.results())
+	}
+}
+
+func TestScopeLimitOfDo(t *testing.T) {
+	t.Parallel()
+	engine, err := core.New(memstore.New(), core.SharedScope, core.WithObserver(&events{}), core.WithScopeLimit(core.ScopeLimit{PerMinute: 1}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	charge := func(key string) (core.Info, error) {
+		_, info, err := core.Do(t.Context(), engine, core.Call{Scope: "shop", Name: "charge", Key: key},
+			func(context.Context) (int, error) { return 1, nil })
+		return info, err
+	}
+	if _, err := charge("a"); err != nil {
+		t.Fatal(err)
+	}
+	_, err = charge("b")
+	refused, is := errors.AsType[*core.RefusedError](err)
+	if !errors.Is(err, core.ErrScopeLimited) || !is || refused.Problem.RetryAfter <= 0 {
+		t.Errorf("Do returned %v, want ErrScopeLimited", err)
+	}
+	if info, err := charge("a"); err != nil || !info.Replayed {
+		t.Errorf("a repeated call returned %+v, %v", info, err)
+	}
+}
+
+// The service's name is a part of the scope, as of every key.
+func TestScopeLimitOfServices(t *testing.T) {
+	t.Parallel()
+	store := memstore.New()
+	for _, service := range []string{"shop", "bank"} {
+		engine, err := core.New(store, core.SharedScope, core.WithObserver(&events{}), core.WithService(service), core.WithScopeLimit(core.ScopeLimit{PerMinute: 1}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := httptest.NewRecorder()
+		engine.Handler(http.HandlerFunc(created)).ServeHTTP(w, newPost(t.Context(), "a", payment))
+		wantFirst(t, w)
+	}
+}
+
+func TestScopeLimitErrors(t *testing.T) {
+	t.Parallel()
+	for want, c := range map[string]struct {
+		store storage.Store
+		limit core.ScopeLimit
+	}{
+		"ScopeLimit.InFlight is 0: it must be above 0 where PerMinute is 0":       {memstore.New(), core.ScopeLimit{}},
+		"ScopeLimit.InFlight is -1: it must be from 1 to 10000":                   {memstore.New(), core.ScopeLimit{InFlight: -1, PerMinute: 1}},
+		"ScopeLimit.InFlight is 10001: it must be from 1 to 10000":                {memstore.New(), core.ScopeLimit{InFlight: 10_001}},
+		"ScopeLimit.PerMinute is -1: it must be above 0":                          {memstore.New(), core.ScopeLimit{InFlight: 1, PerMinute: -1}},
+		"over *core_test.faultyStore, which cannot count the keys of a scope":     {newFaultyStore(), core.ScopeLimit{InFlight: 1}},
+		"over core_test.wrapsNoLimiter, which cannot count the keys of a scope: ": {wrapsNoLimiter{memstore.New()}, core.ScopeLimit{InFlight: 1}},
+	} {
+		if _, err := core.New(c.store, core.SharedScope, core.WithScopeLimit(c.limit)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %s", c.limit, err, want)
+		}
+	}
+}
+
+// wrapsNoLimiter has the methods of a Limiter, over a store that is none.
+type wrapsNoLimiter struct{ *memstore.Store }
+
+func (wrapsNoLimiter) Limits() bool { return false }
