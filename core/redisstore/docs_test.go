@@ -18,19 +18,27 @@ import (
 // for each service, and the lines for WaitReplicas, for Cluster and for the warning.
 func documentedRights(t *testing.T) (service, replicas, cluster, warning []any) {
 	t.Helper()
+	lines := documentedLines(t)
+	return lines[0], lines[1], lines[2], lines[3]
+}
+
+// documentedLines are those of documentedRights, and the line for core.WithScopeLimit.
+func documentedLines(t *testing.T) (all [][]any) {
+	t.Helper()
 	page, err := os.ReadFile("../../docs/redis.md")
 	must(t, err)
 	lines := regexp.MustCompile("ACL SETUSER [^`\n]*").FindAllString(strings.ReplaceAll(string(page), `\|`, "|"), -1)
-	if len(lines) != 4 {
-		t.Fatalf("docs/redis.md has the lines %q, want four", lines)
+	if len(lines) != 5 {
+		t.Fatalf("docs/redis.md has the lines %q, want five", lines)
 	}
-	words := func(line string) (words []any) {
+	for _, line := range lines {
+		var words []any
 		for word := range strings.FieldsSeq(line) {
 			words = append(words, word)
 		}
-		return words
+		all = append(all, words)
 	}
-	return words(lines[0]), words(lines[1]), words(lines[2]), words(lines[3])
+	return all
 }
 
 // service connects as the documented user.

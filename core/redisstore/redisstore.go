@@ -144,9 +144,10 @@ type Store struct {
 	question  atomic.Pointer[question] // that is being asked
 	// punctual: the client ends a call at its deadline.
 	punctual bool
+	scopes
 }
 
-var _ storage.Store = (*Store)(nil)
+var _ storage.Limiter = (*Store)(nil)
 
 // Option is a setting of [New].
 type Option func(*Store)
@@ -188,6 +189,7 @@ func New(client redis.UniversalClient, options ...Option) *Store {
 	for _, option := range options {
 		option(s)
 	}
+	s.scopes = scopes{onScope(s, "admit", admitScript), onScope(s, "keep", keepScript)}
 	s.replicas.find(client)
 	if pipeliner, merges := client.(*redis.AutoPipeliner); merges {
 		s.merges, s.deferred = true, deferredOf(pipeliner)

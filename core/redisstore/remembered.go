@@ -1,7 +1,9 @@
 package redisstore
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -12,6 +14,9 @@ import (
 // no more than a tombstone, and is one from the end of Retain on. The response is a value of
 // its own, which expires with Retain.
 const responseSuffix = ":response"
+
+// errScopeBraces refuses to count the keys of a scope.
+var errScopeBraces = errors.New("the prefix has a brace, so the two keys of a scope cannot share a slot: want a Prefix without braces")
 
 // errBraces refuses a Remember.
 var errBraces = errors.New("the prefix has a brace, so a remembered record's two keys cannot share a slot: want a Prefix without braces")
@@ -86,29 +91,54 @@ func lifetime(retain, remember time.Duration) int64 {
 	return milliseconds(retain) + milliseconds(remember)
 }
 
-// responseKey returns the name of a response with a key of its own. Like all names it
-// begins with the prefix, so that a user's rights cover it, and it has the slot of
-// the key itself. It returns false when braces in the prefix make that impossible.
+// responseKey returns the name of a response with a key of its own.
 func (s *Store) responseKey(key string) (name string, possible bool) {
-	full := s.prefix + key
+	return keyApart(s.prefix, key, responseSuffix)
+}
+
+// keyApart returns the name of another key with the slot of a storage key. Like all names it
+// begins with the prefix, so that a user's rights cover it. It returns false when braces in the
+// prefix make that impossible.
+func keyApart(prefix, key, suffix string) (name string, possible bool) {
+	full := prefix + key
 	switch {
 	case hasHashTag(full):
-		return full + responseSuffix, true
+		return full + suffix, true
 	case strings.ContainsAny(full, "{}"):
 		return full, false
 	default:
-		return s.prefix + "{" + full + "}" + responseSuffix, true
+		return prefix + "{" + full + "}" + suffix, true
 	}
 }
 
-// isResponse reports whether a name that begins with the prefix is a responseKey.
+// isResponse reports whether a name that begins with the prefix is a keyApart, and so no record's.
 func (s *Store) isResponse(name string) bool {
-	full, is := strings.CutSuffix(name, responseSuffix)
-	if !is || hasHashTag(s.prefix) {
-		return is
+	for _, suffix := range []string{responseSuffix, placesSuffix, windowSuffix} {
+		if full, is := strings.CutSuffix(name, suffix); is {
+			tag, tagged := strings.CutPrefix(full, s.prefix+"{"+s.prefix)
+			return hasHashTag(s.prefix) || tagged && strings.HasSuffix(tag, "}")
+		}
 	}
-	tag, is := strings.CutPrefix(full, s.prefix+"{"+s.prefix)
-	return is && strings.HasSuffix(tag, "}")
+	return false
+}
+
+// onScope returns the call of a script over the keys of a scope. It returns no reply of another
+// length than two numbers.
+func onScope(s *Store, operation string, of script) scopeCall {
+	return func(ctx context.Context, scope string, arguments ...any) ([]int64, error) {
+		places, possible := keyApart(s.prefix, scope, placesSuffix)
+		window, _ := keyApart(s.prefix, scope, windowSuffix)
+		if !possible {
+			return nil, s.failure(operation, scope, errScopeBraces)
+		}
+		reply, err := boundedCommands(ctx, s, func(ctx context.Context) ([]int64, error) {
+			return s.run(ctx, of, []string{places, window}, arguments...).Int64Slice()
+		})
+		if err == nil && len(reply) != 2 {
+			err = fmt.Errorf("the script returned %d numbers, want 2", len(reply))
+		}
+		return reply, s.failure(operation, scope, err)
+	}
 }
 
 // hasHashTag reports whether a part of the name alone decides its slot.
