@@ -98,12 +98,18 @@ type Store struct {
 	claims                                           lane.Lane[storage.Claim, claimed]
 	completions                                      lane.Lane[completion, struct{}]
 	claimStatement, readStatement, completeStatement sqlrows.Many
+
+	*scopes
 }
+
+// scopes are the methods of [storage.Limiter].
+type scopes = sqlrows.Scopes
 
 var (
 	_ storage.Transactor = (*Store)(nil)
 	_ storage.Inspector  = (*Store)(nil)
 	_ storage.Checker    = (*Store)(nil)
+	_ storage.Limiter    = (*Store)(nil)
 	_ storage.Examiner   = (*Store)(nil)
 )
 
@@ -189,6 +195,7 @@ func configured(pool *pgxpool.Pool, options []Option) *Store {
 	s.records = &sqlrows.Records{
 		Package: "pgstore", Pool: runner{Store: s}, Client: client{s}, Form: &form, Table: s.table, Seen: sqlrows.NewSeen(),
 	}
+	s.scopes = sqlrows.NewScopes(s.records)
 	return s
 }
 

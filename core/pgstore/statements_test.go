@@ -52,6 +52,22 @@ func TestStatements(t *testing.T) {
 	must(t, store.Release(t.Context(), lease))
 	tracer.took(t, 1, "releasing attempt 2")
 
+	place, limit := storage.Place{Scope: strings.Repeat("a", 64), Token: storage.NewToken()}, storage.ScopeLimit{InFlight: 1, NewKeys: 2, Window: time.Hour}
+	admit := func(of storage.Place) {
+		_, err := store.Admit(t.Context(), of, time.Minute, limit)
+		must(t, err)
+	}
+	admit(place)
+	tracer.took(t, 4, "admitting the first key of a scope, which adds its row")
+	must(t, store.Keep(t.Context(), place, 0))
+	tracer.took(t, 2, "giving a place back")
+	place.Token = storage.NewToken()
+	admit(place)
+	tracer.took(t, 2, "admitting a key")
+	place.Token = storage.NewToken()
+	admit(place)
+	tracer.took(t, 1, "refusing a key")
+
 	ctx, transaction, err := store.BeginTransaction(t.Context(), win(t, store, claim("transaction")))
 	must(t, err)
 	must(t, transaction.Rollback(ctx))

@@ -99,13 +99,18 @@ type Store struct {
 	prompt bool
 	// writer has room for the one write at a time of a database with a single writer.
 	writer chan struct{}
+	*scopes
 }
+
+// scopes are the methods of [storage.Limiter].
+type scopes = sqlrows.Scopes
 
 var (
 	_ storage.Store      = (*Store)(nil)
 	_ storage.Transactor = (*Store)(nil)
 	_ storage.Inspector  = (*Store)(nil)
 	_ storage.Checker    = (*Store)(nil)
+	_ storage.Limiter    = (*Store)(nil)
 	_ storage.Examiner   = (*Store)(nil)
 )
 
@@ -156,6 +161,7 @@ func configured(db *sql.DB, dialect Dialect, options []Option) *Store {
 	s.proof = sqlrows.Proof{Client: sqlDriver, Prove: s.proveAll}
 	s.compileStatements()
 	s.records = &sqlrows.Records{Package: "sqlstore", Pool: runner{s: s}, Client: client{s}, Form: &s.dialect.Form, Table: s.table}
+	s.scopes = sqlrows.NewScopes(s.records)
 	if !s.dialect.singleWriter {
 		s.records.Seen = sqlrows.NewSeen()
 	} else {

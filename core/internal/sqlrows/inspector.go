@@ -38,8 +38,10 @@ func (s *Records) Lookup(ctx context.Context, key string) (*storage.Record, erro
 	return record, s.Failure("look up", key, err)
 }
 
-// isNoRecord: the row has expired, or has an attempt number only.
-func (r *Row) isNoRecord() bool { return r.expired() || r.state == forgotten }
+// isNoRecord: the row has expired, or has an attempt number or the count of a scope only.
+func (r *Row) isNoRecord() bool {
+	return r.expired() || r.state == forgotten || r.state == scoped
+}
 
 // List implements [storage.Inspector]. Pages are in the order of their keys. List skips
 // an unreadable record, and logs a warning with the record's key.

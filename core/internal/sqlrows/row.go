@@ -20,7 +20,7 @@ const (
 	inProgress = "in_progress"
 	released   = "released"
 	// States that only a row has: forgotten keeps the attempt number of a key that was
-	// released without steps, and gone is a tombstone.
+	// released without steps, and gone is a tombstone. For scoped see Scopes.
 	forgotten = "forgotten"
 	gone      = "gone"
 
