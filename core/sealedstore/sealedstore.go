@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/oncekey/oncekey/core/internal/scopecount"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -40,11 +41,16 @@ type Store struct {
 	maxCalls  int
 	calls     chan struct{} // one for each call of the AEAD that runs
 	seals     atomic.Bool   // the AEAD has once sealed and opened
+	passing
 }
+
+// passing has the methods of [storage.Limiter]: the next store counts.
+type passing = scopecount.Passing
 
 var (
 	_ storage.Store      = (*Store)(nil)
 	_ storage.Transactor = (*Store)(nil)
+	_ storage.Limiter    = (*Store)(nil)
 	_ storage.Inspector  = (*Store)(nil)
 	_ storage.Checker    = (*Store)(nil)
 	_ storage.Examiner   = (*Store)(nil)
@@ -81,7 +87,7 @@ func New(next storage.Store, aead AEAD, options ...Option) *Store {
 	if next == nil || aead == nil {
 		panic("sealedstore: New: want a store and an AEAD, one of them is nil")
 	}
-	s := &Store{next: next, aead: aead, maxCalls: DefaultMaxCalls}
+	s := &Store{next: next, aead: aead, maxCalls: DefaultMaxCalls, passing: scopecount.NewPassing("sealedstore", "next store", next)}
 	for _, option := range options {
 		option(s)
 	}

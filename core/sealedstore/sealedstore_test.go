@@ -23,6 +23,17 @@ func TestConformance(t *testing.T) {
 	})
 }
 
+func TestLimiterConformance(t *testing.T) {
+	t.Parallel()
+	storetest.RunLimiter(t, storetest.Config{
+		New:  func(testing.TB) storage.Store { return sealedstore.New(memstore.New(), newGCM(1)) },
+		Wrap: synctest.Test,
+	})
+	if next := (struct{ storage.Store }{memstore.New()}); storage.Limits(sealedstore.New(next, newGCM(1))) {
+		t.Error("a seal over a store that does not count says that it counts")
+	}
+}
+
 // One seal over another is a store too.
 func TestConformanceUnderTwoSeals(t *testing.T) {
 	t.Parallel()

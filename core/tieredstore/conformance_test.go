@@ -2,6 +2,7 @@ package tieredstore_test
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -19,6 +20,31 @@ func TestConformance(t *testing.T) {
 		New:  func(testing.TB) storage.Store { return tieredstore.New(memstore.New(), memstore.New()) },
 		Wrap: synctest.Test,
 	})
+}
+
+func TestLimiterConformance(t *testing.T) {
+	t.Parallel()
+	storetest.RunLimiter(t, storetest.Config{
+		New:  func(testing.TB) storage.Store { return tieredstore.New(memstore.New(), memstore.New()) },
+		Wrap: synctest.Test,
+	})
+}
+
+// The durable tier counts, so two processes with hot tiers of their own share the counts.
+func TestTheDurableTierCounts(t *testing.T) {
+	t.Parallel()
+	durable, limit := memstore.New(), storage.ScopeLimit{InFlight: 1}
+	for _, want := range []storage.Bound{0, storage.ReachedInFlight} {
+		got, err := tieredstore.New(memstore.New(), durable).Admit(t.Context(), storage.Place{Token: storage.NewToken()}, time.Minute, limit)
+		if err != nil || got.Reached != want {
+			t.Errorf("Admit returned %+v, %v, want bound %d", got, err, want)
+		}
+	}
+	uncounted := tieredstore.New(memstore.New(), bare{durable})
+	_, err := uncounted.Admit(t.Context(), storage.Place{}, time.Minute, limit)
+	if storage.Limits(uncounted) || !errors.Is(err, errors.ErrUnsupported) || !errors.Is(uncounted.Keep(t.Context(), storage.Place{}, 0), errors.ErrUnsupported) {
+		t.Errorf("over a durable tier that does not count: %v", err)
+	}
 }
 
 // With a hot tier that fails in every possible way, the contract still holds.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/oncekey/oncekey/core/internal/scopecount"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -26,11 +27,17 @@ const (
 type Store struct {
 	hot     hotTier
 	durable storage.Store
+	passing
 }
+
+// passing has the methods of [storage.Limiter]. The durable tier counts, because a hot tier may
+// lose counts, or belong to one process alone.
+type passing = scopecount.Passing
 
 var (
 	_ storage.Store      = (*Store)(nil)
 	_ storage.Transactor = (*Store)(nil)
+	_ storage.Limiter    = (*Store)(nil)
 	_ storage.Inspector  = (*Store)(nil)
 )
 
@@ -79,7 +86,7 @@ func New(hot, durable storage.Store, options ...Option) *Store {
 	if hot == nil || durable == nil {
 		panic("tieredstore: New: want two stores, one of them is nil")
 	}
-	s := &Store{durable: durable}
+	s := &Store{durable: durable, passing: scopecount.NewPassing("tieredstore", "durable tier", durable)}
 	s.hot.store, s.hot.timeout, s.hot.refillFor = hot, DefaultHotTimeout, DefaultRefillFor
 	s.hot.inspector, _ = hot.(storage.Inspector)
 	for _, option := range options {
