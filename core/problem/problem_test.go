@@ -11,11 +11,11 @@ import (
 )
 
 // Case 72: a problem has a Retry-After exactly where another try can succeed: a 409
-// while a handler runs, and every 503.
+// while a handler runs, every 503, and the 429 of a scope's limit.
 func TestOnlyTemporaryProblemsAreRetried(t *testing.T) {
 	t.Parallel()
 	for code, kind := range kinds {
-		temporary := code == InProgress || kind.status == http.StatusServiceUnavailable
+		temporary := code == InProgress || code == ScopeLimited || kind.status == http.StatusServiceUnavailable
 		if p := New(code, ""); p.RetryAfter > 0 != temporary {
 			t.Errorf("%s has RetryAfter %v, want one: %v", code, p.RetryAfter, temporary)
 		}

@@ -1,0 +1,3 @@
+// Package flood lets one client flood a service with new keys while another one pays, over each
+// kind of server.
+package flood
