@@ -27,6 +27,8 @@ import (
 //   - Responses are kept for 24 hours and a minute: declare replay_ttl_seconds of 86400, and
 //     the minute is the tolerance at the end. The key is then remembered until seven days
 //     are over, and gets IDEMPOTENCY_EXPIRED.
+//   - New keys of an agent are limited by core.WithScopeLimit, which the program adds with numbers
+//     of its own. A refused key gets RATE_LIMITED with retry_after, and is not stored.
 //
 // Numbers are compared by their exact value, and not as doubles, as RFC 8785 would: two
 // integers above 2^53 that are one double are different here.
@@ -70,6 +72,7 @@ var adcpCodes = map[string]string{
 	problem.InProgress:       "IDEMPOTENCY_IN_FLIGHT",
 	problem.KeyReused:        "IDEMPOTENCY_CONFLICT",
 	problem.KeyExpired:       "IDEMPOTENCY_EXPIRED",
+	problem.ScopeLimited:     "RATE_LIMITED",
 	problem.StoreUnavailable: "SERVICE_UNAVAILABLE",
 	problem.ShuttingDown:     "SERVICE_UNAVAILABLE",
 	problem.HandlerCancelled: "SERVICE_UNAVAILABLE",

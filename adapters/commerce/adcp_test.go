@@ -3,6 +3,7 @@ package commerce_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -16,8 +17,7 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// The rules of "Idempotency" of AdCP's security.mdx that HTTP can show, one test a rule. Rule 8,
-// the limit of new keys, is not the profile's.
+// The rules of "Idempotency" of AdCP's security.mdx that HTTP can show, one test a rule.
 
 const buys = "/create_media_buy"
 
@@ -261,4 +261,39 @@ func TestAdCPProblems(t *testing.T) {
 			t.Errorf("got %v", about)
 		}
 	})
+}
+
+// Rule 8: an agent with a flood of new keys gets RATE_LIMITED with retry_after, and the seller
+// stores nothing of it. Its replays and the keys of other agents pass.
+func TestAdCPFloodOfKeys(t *testing.T) {
+	t.Parallel()
+	for name, mount := range routers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store, limit := memstore.New(), core.WithScopeLimit(core.ScopeLimit{InFlight: 10, PerMinute: 20})
+				s := open(t, commerce.AdCP(), store, mount, []endpoint{adcpEndpoints(create(http.StatusOK))}, limit)
+				for n := range 20 {
+					s.runsOnce(post(buys, "", buy(fmt.Sprintf("%s-%d", adcpKey, n), "")))
+				}
+				kept := store.Len()
+				for n := range 200 {
+					got := s.expectError(post(buys, "", buy(fmt.Sprintf("%s-flood-%d", adcpKey, n), "")), "RATE_LIMITED", "transient", "retry_after", "details")
+					if got["retry_after"] != 60.0 {
+						t.Fatalf("got %v, want retry_after 60", got)
+					}
+				}
+				if n := store.Len(); n != kept {
+					t.Errorf("the store has %d records after the flood, %d before", n, kept)
+				}
+				replay := s.do(post(buys, "", buy(adcpKey+"-0", "")))
+				if replay.Code != http.StatusOK || replay.Header().Get("X-Idempotent-Replay") != "true" {
+					t.Errorf("a replay got %d %s", replay.Code, replay.Body)
+				}
+				s.runsOnce(post(buys, "", buy(adcpKey+"-other", ""), header("Authorization", "Bearer other")))
+				later(time.Minute)
+				s.runsOnce(post(buys, "", buy(adcpKey+"-flood-0", "")))
+			})
+		})
+	}
 }

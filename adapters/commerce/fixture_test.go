@@ -84,10 +84,10 @@ func onRouters(t *testing.T, profile commerce.Profile, test func(t *testing.T, s
 	}
 }
 
-func open(t testing.TB, profile commerce.Profile, store storage.Store, mount func(*core.Engine, policy.Policy, []endpoint) http.Handler, endpoints []endpoint) *shop {
+func open(t testing.TB, profile commerce.Profile, store storage.Store, mount func(*core.Engine, policy.Policy, []endpoint) http.Handler, endpoints []endpoint, more ...core.Option) *shop {
 	t.Helper()
 	client := core.ScopeBy(func(r *http.Request) (string, error) { return r.Header.Get("Authorization"), nil })
-	options := append(profile.Options(), core.WithObserver(event.Log(slog.New(slog.DiscardHandler))))
+	options := append(append(profile.Options(), core.WithObserver(event.Log(slog.New(slog.DiscardHandler)))), more...)
 	engine, err := core.New(store, client, options...)
 	if err != nil {
 		t.Fatal(err)

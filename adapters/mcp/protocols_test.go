@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -220,7 +221,11 @@ func (r response) failed(t *testing.T, code, context string) map[string]any {
 		t.Fatalf("got %s and %v", asJSON(r.result), r.err)
 	}
 	said, _ := r.result.Content[0].(*mcp.TextContent)
-	if got := body.Errors[0]; got["code"] != code || got["recovery"] != "correctable" || asJSON(body.Context) != context || body.Replayed != nil || said == nil || !sameJSON(said.Text, asJSON(r.result.StructuredContent)) {
+	recovery := "correctable"
+	if code == "RATE_LIMITED" {
+		recovery = "transient"
+	}
+	if got := body.Errors[0]; got["code"] != code || got["recovery"] != recovery || asJSON(body.Context) != context || body.Replayed != nil || said == nil || !sameJSON(said.Text, asJSON(r.result.StructuredContent)) {
 		t.Errorf("got %s, want %s with the context %s", asJSON(r.result), code, context)
 	}
 	return body.Errors[0]
@@ -280,4 +285,24 @@ func TestAdCPExpiryOverMCP(t *testing.T) {
 			t.Errorf("%d buys, want one", len(s.buys))
 		}
 	})
+}
+
+// AdCP, rule 8 over MCP: over the limit of its agent a new key is RATE_LIMITED with retry_after,
+// and keeps the new call's context. A replay passes.
+func TestAdCPFloodOverMCP(t *testing.T) {
+	t.Parallel()
+	s, server := newSeller(t, core.WithScopeLimit(core.ScopeLimit{PerMinute: 1}))
+	call := buyer(t, server)
+	first := call(buy(""))
+	for n := range 20 {
+		flood := strings.Replace(buy(`,"context":{"try":1}`), buyKey, fmt.Sprintf("%s-%d", buyKey, n), 1)
+		refused := call(flood).failed(t, "RATE_LIMITED", `{"try":1}`)
+		if wait, is := refused["retry_after"].(float64); !is || wait < 1 || wait > 60 {
+			t.Fatalf("got %v, want a retry_after in this minute", refused)
+		}
+	}
+	again := call(buy(""))
+	if first.err != nil || again.err != nil || again.result.IsError || asJSON(again.result.Meta["replayed"]) != "true" || len(s.buys) != 1 {
+		t.Errorf("a replay got %s and %v, after %d buys", asJSON(again.result), again.err, len(s.buys))
+	}
 }

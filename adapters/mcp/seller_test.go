@@ -27,10 +27,10 @@ type seller struct {
 }
 
 // newSeller returns a server of AdCP whose table guards create_media_buy.
-func newSeller(t *testing.T) (*seller, *mcp.Server) {
+func newSeller(t *testing.T, more ...core.Option) (*seller, *mcp.Server) {
 	t.Helper()
 	profile := commerce.AdCP()
-	engine, err := core.New(memstore.New(), core.SharedScope, append(profile.Options(), core.WithObserver(new(events)))...)
+	engine, err := core.New(memstore.New(), core.SharedScope, append(append(profile.Options(), core.WithObserver(new(events))), more...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
