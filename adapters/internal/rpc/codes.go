@@ -73,13 +73,14 @@ func codeOf(status int) code.Code {
 
 // codeOfProblem returns the code for a problem of the engine. Unavailable and Aborted
 // are temporary, and have a RetryInfo. FailedPrecondition and InvalidArgument are final.
+// ResourceExhausted is temporary with a RetryInfo, for scope_limited.
 func codeOfProblem(reason string) code.Code {
 	switch reason {
 	case problem.PrincipalMissing:
 		return code.Code_UNAUTHENTICATED
 	case problem.KeyMissing, problem.KeyInvalid, problem.BodyUnreadable:
 		return code.Code_INVALID_ARGUMENT
-	case problem.BodyTooLarge:
+	case problem.BodyTooLarge, problem.ScopeLimited:
 		return code.Code_RESOURCE_EXHAUSTED
 	case problem.InProgress:
 		return code.Code_ABORTED

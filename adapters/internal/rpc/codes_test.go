@@ -20,7 +20,7 @@ func TestTemporaryProblemsHaveTemporaryCodes(t *testing.T) {
 		p := problem.New(reason, "")
 		s := statusOf(p)
 		c := code.Code(s.GetCode())
-		temporary := c == code.Code_ABORTED || c == code.Code_UNAVAILABLE
+		temporary := c == code.Code_ABORTED || c == code.Code_UNAVAILABLE || reason == problem.ScopeLimited
 		if retry := detailOf[*errdetails.RetryInfo](s); retry.GetRetryDelay().AsDuration() != p.RetryAfter || temporary != (p.RetryAfter > 0) {
 			t.Errorf("%s has the code %v and the RetryInfo %v, want the time %v", reason, c, retry, p.RetryAfter)
 		}

@@ -121,6 +121,16 @@ func (a *Adapter) keyAge(t *testing.T) {
 	wantPaid(t, sent(0), true)
 }
 
+// limited checks the error of a new key over the limit of its scope.
+func (a *Adapter) limited(t *testing.T) {
+	engine := NewEngine(t, nil, scopeByUser, core.WithScopeLimit(core.ScopeLimit{PerMinute: 1}))
+	s := a.newServiceOf(t, engine, paid, policy.Row("POST "+Pay))
+	wantPaid(t, s.pay(t, "k1"), false)
+	wantProblem(t, s.pay(t, "k2"), code.Code_RESOURCE_EXHAUSTED, problem.ScopeLimited, true)
+	wantPaid(t, s.pay(t, "k1"), true)
+	s.wantRuns(t, 1)
+}
+
 // storeDown checks the errors of a store that fails.
 func (a *Adapter) storeDown(t *testing.T) {
 	store := &downStore{Store: memstore.New()}

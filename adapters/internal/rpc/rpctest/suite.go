@@ -10,6 +10,7 @@ func Run(t *testing.T, a Adapter) {
 		"Refusals":   a.refusals,
 		"Later":      a.later,
 		"KeyAge":     a.keyAge,
+		"Limited":    a.limited,
 		"StoreDown":  a.storeDown,
 		"CutShort":   a.cutShort,
 		"Concurrent": a.concurrent,
