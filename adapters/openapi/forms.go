@@ -28,7 +28,7 @@ func (l *library) echo() []addition {
 
 // ownResponses returns the responses in the engine's own form.
 func (l *library) ownResponses(p *policy.Policy) (all []response) {
-	for _, e := range responsesOf(p) {
+	for _, e := range responsesOf(p, l.limits) {
 		r := response{
 			status: e.status, codes: e.names(), name: e.name, text: l.naming(e.text()),
 			contents: []content{{problemType, func() string { return l.problemMedia(e) }}},

@@ -21,6 +21,7 @@ type settings struct {
 	write                                 problem.Writer
 	writes                                bool // ProblemWriter was given
 	echoes                                bool // KeyEcho was given
+	limits                                bool // ScopeLimit was given
 }
 
 // ReplayHeader names the header that marks a replayed response, as
@@ -47,6 +48,12 @@ func ExpiryHeader(name string) Option {
 // the engine's own form.
 func KeyEcho() Option {
 	return func(s *settings) { s.echoes = true }
+}
+
+// ScopeLimit describes the problem scope_limited, a 429, as core.WithScopeLimit lets the engine
+// respond with it. Default: no such response.
+func ScopeLimit() Option {
+	return func(s *settings) { s.limits = true }
 }
 
 // ProblemWriter describes the problems in the form of this writer, as core.WithProblemWriter

@@ -75,6 +75,9 @@ var engineResponses = []engineResponse{
 	{http.StatusUnprocessableEntity, "IdempotencyKeyReused", nil, "The Idempotency-Key belongs to a request with another payload.", false, []code{
 		{problem.KeyReused, "Do not retry: use a new Idempotency-Key for a new operation. For a retry, send the first request's payload.", false},
 	}},
+	{http.StatusTooManyRequests, "IdempotencyScopeLimited", nil, "The client has too many requests with new Idempotency-Keys.", true, []code{
+		{problem.ScopeLimited, "Retry with the same Idempotency-Key, after the time in Retry-After: this request was not processed.", false},
+	}},
 	{http.StatusInternalServerError, "IdempotencyFailedTransaction", func(p *policy.Policy) bool { return p.Transactional }, failed, false, []code{
 		handlerFailed, {problem.RolledBack, "Retry with the same Idempotency-Key, if the cause was temporary: no part of the operation was stored.", false},
 	}},
@@ -92,12 +95,13 @@ func decidesAbandoned(p *policy.Policy) bool {
 	return p.OnAbandoned.Refuses() || p.OnAbandoned.RecoverFunc() != nil
 }
 
-// responsesOf returns the responses that a policy can cause, one for each status.
-func responsesOf(p *policy.Policy) (all []*engineResponse) {
+// responsesOf returns the responses that a policy can cause, one for each status. Only an engine
+// that limits scopes responds with 429.
+func responsesOf(p *policy.Policy, limits bool) (all []*engineResponse) {
 	for i := range engineResponses {
 		e := &engineResponses[i]
 		isFirst := len(all) == 0 || all[len(all)-1].status != e.status
-		if isFirst && (e.when == nil || e.when(p)) {
+		if isFirst && (e.when == nil || e.when(p)) && (limits || e.status != http.StatusTooManyRequests) {
 			all = append(all, e)
 		}
 	}

@@ -35,7 +35,7 @@ func record(s *settings, routes []route) error {
 		if of.declaration.Policy.Observe {
 			continue
 		}
-		for _, e := range responsesOf(&of.declaration.Policy) {
+		for _, e := range responsesOf(&of.declaration.Policy, s.limits) {
 			for _, c := range e.codes {
 				w, err := write(s.write, of.request(), s.problem(c, of.declaration.Policy.KeyField))
 				if err != nil {

@@ -38,7 +38,7 @@ func rows(t *testing.T, rows ...policy.TableRow) []policy.Declaration {
 
 func document(t *testing.T, declared ...policy.TableRow) *openapi3.T {
 	t.Helper()
-	text, err := openapi.Document(rows(t, declared...))
+	text, err := openapi.Document(rows(t, declared...), openapi.ScopeLimit())
 	return valid(t, text, err)
 }
 

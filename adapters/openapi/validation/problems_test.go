@@ -199,6 +199,14 @@ var provocations = map[string]func(t setup) *httptest.ResponseRecorder{
 		store.abandons = true
 		return p.post("k", "{}")
 	},
+	problem.ScopeLimited: func(t setup) *httptest.ResponseRecorder {
+		var p program
+		var refused *httptest.ResponseRecorder
+		t.options = append(t.options, core.WithScopeLimit(core.ScopeLimit{InFlight: 1}))
+		p = start(t, memstore.New(), core.SharedScope, func(http.ResponseWriter, *http.Request) { refused = p.post("k2", "{}") })
+		p.post("k1", "{}")
+		return refused
+	},
 	problem.StoreUnavailable: func(t setup) *httptest.ResponseRecorder {
 		return start(t, &brokenStore{Store: memstore.New(), away: true}, core.SharedScope, created).post("k", "{}")
 	},

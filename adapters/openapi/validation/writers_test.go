@@ -121,7 +121,7 @@ func matchExamples(t *testing.T, o *openapi3.Operation) {
 func TestRealProblemsAreAsWritten(t *testing.T) {
 	t.Parallel()
 	for writer, write := range writers {
-		text, err := openapi.Document(rows(t, policy.Row("POST /payments", everything)), openapi.ProblemWriter(write), openapi.KeyEcho())
+		text, err := openapi.Document(rows(t, policy.Row("POST /payments", everything)), openapi.ProblemWriter(write), openapi.KeyEcho(), openapi.ScopeLimit())
 		described := operation(t, valid(t, text, err), "POST", "/payments")
 		for code, provoke := range provocations {
 			t.Run(writer+"/"+code, func(t *testing.T) {
