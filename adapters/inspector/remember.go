@@ -124,7 +124,7 @@ func (e *Events) asked(records []Row) map[string]int {
 func isRequest(result event.Result) bool {
 	switch result {
 	case event.Execute, event.Replay, event.InProgress, event.KeyReused, event.NotReplayable, event.KeyExpired,
-		event.OutcomeUnknown, event.Refused, event.Unprotected, event.Unavailable:
+		event.OutcomeUnknown, event.ScopeLimited, event.Refused, event.Unprotected, event.Unavailable:
 		return true
 	default:
 		return false

@@ -137,7 +137,7 @@ func toneOfResult(result event.Result) string {
 		return "good"
 	case event.Execute:
 		return "flight"
-	case event.InProgress, event.KeyReused, event.NotReplayable, event.KeyExpired, event.Failed, event.Unreplayable, event.Deferred, event.TransactionUnused, event.Forgotten, event.SettledByHand, event.Reconciled:
+	case event.InProgress, event.KeyReused, event.NotReplayable, event.KeyExpired, event.ScopeLimited, event.Failed, event.Unreplayable, event.Deferred, event.TransactionUnused, event.Forgotten, event.SettledByHand, event.Reconciled:
 		return "warn"
 	case event.OutcomeUnknown, event.LeaseExpired, event.Uncertain, event.ResponseLost, event.Unavailable, event.StoreError, event.LeaseLost, event.ReconcileGaveUp:
 		return "bad"

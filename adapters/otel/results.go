@@ -32,6 +32,7 @@ var effects = map[event.Result]effect{
 	event.NotReplayable:  isDecision | isConflict | endsSpan,
 	event.KeyExpired:     isDecision | isConflict | endsSpan,
 	event.OutcomeUnknown: isDecision | isConflict | endsSpan | isFailure,
+	event.ScopeLimited:   isDecision | endsSpan,
 	event.Refused:        isDecision | endsSpan,
 	event.Unprotected:    isDecision | endsSpan | isFailure,
 	event.Unavailable:    isDecision | hasCode | endsSpan | isFailure,

@@ -99,7 +99,7 @@ func (c *tailCommand) check() error {
 // results are those that a page remembers: all but lease_renewed.
 var results = []event.Result{
 	event.Execute, event.Replay, event.InProgress, event.KeyReused, event.NotReplayable, event.KeyExpired, event.OutcomeUnknown,
-	event.Refused, event.Unprotected, event.Unavailable, event.NoKey, event.Skipped, event.WrongSetup,
+	event.ScopeLimited, event.Refused, event.Unprotected, event.Unavailable, event.NoKey, event.Skipped, event.WrongSetup,
 	event.Completed, event.Failed, event.Unreplayable, event.DeleteKey, event.Retryable, event.Uncertain, event.Deferred,
 	event.ResponseLost, event.NotConfirmed, event.LeaseLost, event.LeaseExpired, event.RunTooLong, event.StoreError,
 	event.RecoverError, event.TransactionUnused, event.CallbackPanicked, event.Reconciled, event.ReconcileGaveUp,
