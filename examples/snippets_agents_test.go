@@ -139,7 +139,7 @@ func TestAgentsTable(t *testing.T) {
 		}
 		rows++
 	}
-	if rows != 10 {
-		t.Errorf("the table has %d rows, want 10", rows)
+	if rows != 11 {
+		t.Errorf("the table has %d rows, want 11", rows)
 	}
 }

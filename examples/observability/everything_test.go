@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -86,6 +87,14 @@ func (s *faultyStore) BeginTransaction(ctx context.Context, _ storage.Lease) (co
 	return storage.WithTransaction(ctx, uncommitted{}), uncommitted{}, nil
 }
 
+func (s *faultyStore) Admit(ctx context.Context, p storage.Place, ttl time.Duration, limit storage.ScopeLimit) (storage.Admission, error) {
+	return s.Store.(storage.Limiter).Admit(ctx, p, ttl, limit)
+}
+
+func (s *faultyStore) Keep(ctx context.Context, p storage.Place, ttl time.Duration) error {
+	return s.Store.(storage.Limiter).Keep(ctx, p, ttl)
+}
+
 type uncommitted struct{}
 
 func (uncommitted) Commit(context.Context, storage.Lease, storage.Result) error { return errStoreDown }
@@ -102,10 +111,13 @@ func (s *service) post(target, key, body string) {
 	s.mux.ServeHTTP(httptest.NewRecorder(), r)
 }
 
+// perMinute is more than the new keys of a scenario, but for those of flood.
+const perMinute = 100
+
 // startService is the program's service on a store, in a bubble.
 func startService(t *testing.T, store storage.Store) *service {
 	t.Helper()
-	s, err := newService(store, func() int { return 0 })
+	s, err := newService(store, func() int { return 0 }, core.WithScopeLimit(core.ScopeLimit{PerMinute: perMinute}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,6 +142,7 @@ func everythingHappens(t *testing.T) (all exported) {
 		s := startService(t, store)
 		s.dailyLife()
 		s.declarations()
+		s.flood()
 		s.brokenStore(store)
 		s.longRuns(store)
 		s.abandoned(t, store)
@@ -234,6 +247,15 @@ func (s *service) declarations() {
 	s.guard("POST /transfers", s.pay, policy.Transactional(true))
 	s.post("/transfers", "k", "1")
 	advance(time.Second)
+}
+
+// flood sends more new keys than the service takes in a minute.
+func (s *service) flood() {
+	s.guard("POST /flooded", s.pay)
+	for n := range perMinute + 1 {
+		s.post("/flooded", fmt.Sprint(n), "1")
+	}
+	advance(time.Minute)
 }
 
 func (s *service) brokenStore(store *faultyStore) {

@@ -40,7 +40,7 @@ type service struct {
 // observer, or set the global one. records counts the store's records.
 //
 // The labels otel_scope_* would be a third of each scrape, and there is one scope.
-func newService(store storage.Store, records func() int) (*service, error) {
+func newService(store storage.Store, records func() int, options ...core.Option) (*service, error) {
 	registry := prometheus.NewRegistry()
 	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(registry), otelprometheus.WithoutScopeInfo())
 	if err != nil {
@@ -52,7 +52,7 @@ func newService(store storage.Store, records func() int) (*service, error) {
 	if err != nil {
 		return nil, err
 	}
-	engine, err := core.New(store, core.SharedScope, core.WithObserver(observer))
+	engine, err := core.New(store, core.SharedScope, append(options, core.WithObserver(observer))...)
 	if err != nil {
 		return nil, err
 	}
