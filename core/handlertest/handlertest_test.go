@@ -71,6 +71,17 @@ func TestRouteWithAKeyAge(t *testing.T) {
 	handlertest.Run(t, paying(nethttp, func(b bank) http.HandlerFunc { return b.careful }, policy.KeyAge(time.Hour)))
 }
 
+// An engine that limits the new keys of a scope can be tested too.
+func TestScopeLimit(t *testing.T) {
+	t.Parallel()
+	careful := paying(nethttp, func(b bank) http.HandlerFunc { return b.careful }, policy.TTLHours(48), policy.LockTTL(time.Minute))
+	handlertest.Run(t, func(w *handlertest.World) handlertest.Service {
+		service := careful(w)
+		service.Options = append(service.Options, core.WithScopeLimit(core.ScopeLimit{InFlight: 10, PerMinute: 100}))
+		return service
+	})
+}
+
 // The handler of every tutorial charges twice, whichever way the first run is cut off
 // after the charge.
 func TestNaiveHandlerFails(t *testing.T) {

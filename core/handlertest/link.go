@@ -10,7 +10,7 @@ import (
 // link is a process's connection to the store.
 type link struct{ process *process }
 
-var _ storage.Store = (*link)(nil)
+var _ storage.Limiter = (*link)(nil)
 
 // Acquire implements storage.Store.
 func (l *link) Acquire(ctx context.Context, request storage.Request) (lease storage.Lease, record *storage.Record, err error) {
@@ -41,6 +41,34 @@ func (l *link) Release(ctx context.Context, lease storage.Lease) error {
 // Extend implements storage.Store.
 func (l *link) Extend(ctx context.Context, lease storage.Lease, ttl time.Duration) error {
 	return l.call(settle, "store: Extend", func() error { return l.process.world.memory.Extend(ctx, lease, ttl) })
+}
+
+// Admit implements storage.Limiter, for an engine with core.WithScopeLimit. It is no point of
+// the run, because the claim just before it is one.
+func (l *link) Admit(ctx context.Context, p storage.Place, ttl time.Duration, limit storage.ScopeLimit) (storage.Admission, error) {
+	if err := l.isAway(); err != nil {
+		return storage.Admission{}, err
+	}
+	return l.process.world.memory.Admit(ctx, p, ttl, limit)
+}
+
+// Keep implements storage.Limiter.
+func (l *link) Keep(ctx context.Context, p storage.Place, ttl time.Duration) error {
+	if err := l.isAway(); err != nil {
+		return err
+	}
+	return l.process.world.memory.Keep(ctx, p, ttl)
+}
+
+func (l *link) isAway() error {
+	switch {
+	case l.process.isDead():
+		return errKilled
+	case l.process.world.isOut():
+		return errUnreachable
+	default:
+		return nil
+	}
 }
 
 // granted notes the lease of the request. A call of core.Do inside the handler has another
