@@ -102,6 +102,9 @@ func (s *snapshot) clock(left time.Duration) error {
 		s.gone, s.record.LeaseLeft = true, briefLease
 	default:
 		s.record.LeaseLeft = min(left-s.afterLease(), s.lease)
+		if s.afterLease() == 0 { // it is never abandoned, and PTTL is 0 in its last millisecond
+			s.record.LeaseLeft = max(s.record.LeaseLeft, briefLease)
+		}
 	}
 	return nil
 }

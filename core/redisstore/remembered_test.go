@@ -73,6 +73,19 @@ func TestJoin(t *testing.T) {
 	}
 }
 
+// A record that ends with its lease is not abandoned in its last millisecond either.
+func TestLastMillisecondOfALease(t *testing.T) {
+	t.Parallel()
+	for after, abandoned := range map[time.Duration]bool{0: false, time.Millisecond: true} {
+		l := someLease()
+		l.Retain = l.TTL + after
+		seen, err := look(encodeClaim(&l, someTime), 0, nil)
+		if err != nil || seen.record.Abandoned() != abandoned {
+			t.Errorf("retained for %v after its lease: look returned %+v and %v, want abandoned %t", after, seen, err, abandoned)
+		}
+	}
+}
+
 // PTTL is 0 in the last millisecond of a key. A record is a tombstone only with a
 // Remember.
 func TestLastMillisecond(t *testing.T) {
