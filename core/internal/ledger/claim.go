@@ -88,19 +88,14 @@ func (l *Ledger) Admit(ctx context.Context, c *Claim, scope string) (a storage.A
 		}
 	}
 	switch {
-	case err == nil && a.Reached == 0:
-		if l.Limit.InFlight == 0 { // the store has no place to give back
-			c.place = nil
-		}
-		return a, nil
-	case err == nil: // at once, so that a flood leaves no claims behind
+	case err != nil:
+		l.GiveBack(c)
+	case a.Reached != 0: // at once, so that a flood leaves no claims behind
 		c.place = nil
-		refused := within(ctx, c.Timeout, func(ctx context.Context) error { return l.store.release(ctx, c.Lease) })
-		if refused == nil {
-			return a, nil
-		}
+		l.Undo(ctx, c)
+	case l.Limit.InFlight == 0: // the store has no place to give back
+		c.place = nil
 	}
-	l.GiveBack(c)
 	return a, err
 }
 
