@@ -274,3 +274,8 @@ func nibble(digit byte) byte {
 		return math.MaxUint8
 	}
 }
+
+// milliseconds rounds up, so that a record is kept for at least d.
+func milliseconds(d time.Duration) int64 {
+	return int64((d + time.Millisecond - 1) / time.Millisecond)
+}

@@ -297,8 +297,3 @@ func (s *Store) failure(operation, key string, err error) error {
 	}
 	return fmt.Errorf("redisstore: %s %q: %w", operation, s.prefix+key, err)
 }
-
-// milliseconds rounds up, so that a record is kept for at least d.
-func milliseconds(d time.Duration) int64 {
-	return int64((d + time.Millisecond - 1) / time.Millisecond)
-}

@@ -26,7 +26,7 @@ type scopeCall func(ctx context.Context, scope string, arguments ...any) ([]int6
 // that the replica had not received: then a few keys more are admitted. WaitReplicas does not wait
 // for counts.
 func (s *scopes) Admit(ctx context.Context, p storage.Place, ttl time.Duration, limit storage.ScopeLimit) (storage.Admission, error) {
-	reply, err := s.admit(ctx, p.Scope, p.Token[:], roundUp(ttl), limit.InFlight, limit.NewKeys, roundUp(limit.Window))
+	reply, err := s.admit(ctx, p.Scope, p.Token[:], milliseconds(ttl), limit.InFlight, limit.NewKeys, milliseconds(limit.Window))
 	if err != nil {
 		return storage.Admission{}, err
 	}
@@ -35,12 +35,9 @@ func (s *scopes) Admit(ctx context.Context, p storage.Place, ttl time.Duration, 
 
 // Keep implements [storage.Limiter], in one round trip.
 func (s *scopes) Keep(ctx context.Context, p storage.Place, ttl time.Duration) error {
-	_, err := s.keep(ctx, p.Scope, p.Token[:], roundUp(ttl))
+	_, err := s.keep(ctx, p.Scope, p.Token[:], milliseconds(ttl))
 	return err
 }
-
-// roundUp returns milliseconds.
-func roundUp(d time.Duration) int64 { return (d + time.Millisecond - 1).Milliseconds() }
 
 // holdPlace is a Lua function that lets a place last until a time.
 const holdPlace = `
