@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oncekey/oncekey/adapters/internal/calls"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/policy"
@@ -75,5 +76,5 @@ func writeACP(w http.ResponseWriter, _ *http.Request, p problem.Problem) {
 		Type    string `json:"type"`
 		Code    string `json:"code"`
 		Message string `json:"message"`
-	}{kind, codeOf(acpCodes, &p), message(&p)})
+	}{kind, codeOf(acpCodes, &p), calls.Message(&p)})
 }

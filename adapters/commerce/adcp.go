@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oncekey/oncekey/adapters/internal/calls"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
@@ -82,7 +83,7 @@ var adcpCodes = map[string]string{
 // writeAdCP writes a problem as core/error.json of the protocol. Rule 9 names the member
 // details.retry_after, and the schema retry_after: an error has both.
 func writeAdCP(w http.ResponseWriter, _ *http.Request, p problem.Problem) {
-	about := map[string]any{"code": strings.ToUpper(codeOf(adcpCodes, &p)), "message": message(&p), "recovery": recoveryOf(&p)}
+	about := map[string]any{"code": strings.ToUpper(codeOf(adcpCodes, &p)), "message": calls.Message(&p), "recovery": recoveryOf(&p)}
 	if seconds := int64((p.RetryAfter + time.Second - 1) / time.Second); seconds > 0 {
 		about["retry_after"], about["details"] = seconds, map[string]int64{"retry_after": seconds}
 	}

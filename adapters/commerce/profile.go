@@ -92,11 +92,3 @@ func codeOf(codes map[string]string, p *problem.Problem) string {
 	}
 	return p.Code
 }
-
-// message tells a client what happened, or what to do.
-func message(p *problem.Problem) string {
-	if p.Error != p.Title {
-		return p.Error
-	}
-	return p.Detail
-}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oncekey/oncekey/adapters/internal/calls"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/policy"
@@ -60,5 +61,5 @@ func writeUCP(w http.ResponseWriter, _ *http.Request, p problem.Problem) {
 	respond(w, status, struct {
 		Code    string `json:"code"`
 		Content string `json:"content"`
-	}{p.Code, message(&p)})
+	}{p.Code, calls.Message(&p)})
 }

@@ -1,7 +1,6 @@
 package idemmcp
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -11,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/oncekey/oncekey/adapters/internal/calls"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/problem"
 )
@@ -18,19 +18,15 @@ import (
 // writeProblem is the problem.Writer of guarded tools.
 func writeProblem(w http.ResponseWriter, r *http.Request, p problem.Problem) {
 	s := servingOf(r.Context())
-	s.own = false
+	s.Own = false
 	reword(&p, s)
 	data := bodyOf(s.guard.engine, r, p)
-	message := p.Error
-	if message == p.Title {
-		message = p.Detail
-	}
 	if s.guard.problemsAsResults {
 		body, err := encoded(&mcp.CallToolResult{IsError: true, StructuredContent: data, Content: []mcp.Content{&mcp.TextContent{Text: string(data)}}})
 		respond(w, p.Status, resultType, body, err)
 		return
 	}
-	body, err := json.Marshal(&jsonrpc.Error{Code: codeOfProblem, Message: message, Data: data})
+	body, err := json.Marshal(&jsonrpc.Error{Code: codeOfProblem, Message: calls.Message(&p), Data: data})
 	respond(w, p.Status, errorType, body, err) // texts and valid JSON always marshal
 }
 
@@ -53,14 +49,14 @@ func reword(p *problem.Problem, s *serving) {
 // retry_after in whole seconds where the same call may succeed later. A body in another
 // form than a JSON object has no place in an error of JSON-RPC, and becomes RFC 9457.
 func bodyOf(engine *core.Engine, r *http.Request, p problem.Problem) json.RawMessage {
-	var written recorder
+	var written calls.Writer
 	p.SetHeader(written.Header())
 	engine.WriteProblem(&written, r, p)
 	members := make(map[string]json.RawMessage)
-	if json.Unmarshal(written.body.Bytes(), &members) != nil || members == nil {
-		written.body.Reset()
+	if json.Unmarshal(written.Body, &members) != nil || members == nil {
+		written.Body = nil
 		problem.Write(&written, r, p)
-		_ = json.Unmarshal(written.body.Bytes(), &members) // an object
+		_ = json.Unmarshal(written.Body, &members) // an object
 	}
 	if _, has := members["retry_after"]; p.RetryAfter > 0 && !has {
 		members["retry_after"] = fmt.Appendf(nil, "%d", (p.RetryAfter+time.Second-1)/time.Second)
@@ -71,23 +67,3 @@ func bodyOf(engine *core.Engine, r *http.Request, p problem.Problem) json.RawMes
 	}
 	return data
 }
-
-// recorder records the body of a problem.Writer.
-type recorder struct {
-	header http.Header
-	body   bytes.Buffer
-}
-
-// Header implements http.ResponseWriter.
-func (r *recorder) Header() http.Header {
-	if r.header == nil {
-		r.header = make(http.Header)
-	}
-	return r.header
-}
-
-// WriteHeader implements http.ResponseWriter.
-func (r *recorder) WriteHeader(int) {}
-
-// Write implements http.ResponseWriter.
-func (r *recorder) Write(p []byte) (int, error) { return r.body.Write(p) }

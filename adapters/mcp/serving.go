@@ -9,13 +9,12 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/oncekey/oncekey/adapters/internal/calls"
 	"github.com/oncekey/oncekey/core"
-	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
 )
@@ -43,21 +42,16 @@ type tool struct {
 // serving is one call on its way through the engine: the handler that the engine runs,
 // and the writer to which the engine responds.
 type serving struct {
-	guard    *settings
-	tool     *tool
-	call     *mcp.CallToolRequest
-	next     mcp.MethodHandler
-	found    found
-	deadline time.Time // of the client
-	limited  bool      // the client has a deadline
+	calls.Writer
+	guard  *settings
+	tool   *tool
+	call   *mcp.CallToolRequest
+	next   mcp.MethodHandler
+	found  found
+	client calls.Patient
 
-	own    bool       // the response is the tool's own:
-	result mcp.Result // its result, or
+	result mcp.Result // the tool's own, or
 	err    error      // its error
-
-	header http.Header // of the engine's response
-	status int
-	body   []byte
 }
 
 var (
@@ -66,14 +60,8 @@ var (
 )
 
 func newServing(g *settings, called *tool, call *mcp.CallToolRequest, next mcp.MethodHandler) *serving {
-	return &serving{guard: g, tool: called, call: call, next: next, found: called.keys.find(call), header: make(http.Header)}
+	return &serving{guard: g, tool: called, call: call, next: next, found: called.keys.find(call)}
 }
-
-// patient is a client's context without its deadline. A deadline of a call says how long
-// the client waits, and a guarded tool outlives its client: policy.MaxRun bounds the run.
-type patient struct{ context.Context }
-
-func (patient) Deadline() (time.Time, bool) { return time.Time{}, false }
 
 // servingKey is the context key of the call.
 type servingKey struct{}
@@ -108,17 +96,17 @@ func (s *serving) request(ctx context.Context) *http.Request {
 		Method: storage.MethodTool, URL: &url.URL{Path: s.tool.name}, Pattern: s.tool.name, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: carried, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
 	}
-	s.deadline, s.limited = ctx.Deadline()
-	return request.WithContext(context.WithValue(patient{ctx}, servingKey{}, s))
+	s.client = calls.Patient{Context: ctx}
+	return request.WithContext(context.WithValue(s.client, servingKey{}, s))
 }
 
 // ServeHTTP runs the tool, and writes its response for the engine to store.
 func (s *serving) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx := r.Context()
 	_, guarded := core.LeaseFrom(ctx)
-	if !guarded && s.limited {
+	if !guarded {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, s.deadline)
+		ctx, cancel = s.client.Limit(ctx)
 		defer cancel()
 	}
 	returned, err := s.next(ctx, callTool, s.call)
@@ -127,12 +115,12 @@ func (s *serving) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err == nil && result != nil {
 		cause = result.GetError()
 	}
-	mark(ctx, cause)
+	calls.Mark(ctx, cause)
 	isCut := errors.Is(cause, context.Canceled) || errors.Is(cause, context.DeadlineExceeded)
 	if isCut && guarded && ctx.Err() != nil {
 		return // the engine responds, as for an HTTP handler without a response
 	}
-	s.own, s.err = true, withoutMark(err)
+	s.Own, s.err = true, withoutMark(err)
 	if err != nil {
 		s.writeError(ctx, w)
 		return
@@ -181,16 +169,6 @@ func (s *serving) writeResult(ctx context.Context, w http.ResponseWriter, result
 // errNoResult is the response in place of a result that cannot be sent.
 var errNoResult = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "idemmcp: the tool has run, and returned no result, or one that is no JSON"}
 
-// mark sets the mark that an error carries.
-func mark(ctx context.Context, err error) {
-	switch {
-	case failure.IsUncertain(err):
-		failure.MarkUncertain(ctx, event.ErrorTypes(err))
-	case failure.IsRetryable(err):
-		failure.MarkRetryable(ctx, event.ErrorTypes(err))
-	}
-}
-
 // withoutMark returns the error inside of failure.Retryable or failure.Uncertain, which add
 // no text. Why: the SDK sends the data of a JSON-RPC error only if nothing is around it.
 func withoutMark(err error) error {
@@ -221,31 +199,16 @@ func (s *serving) writeError(ctx context.Context, w http.ResponseWriter) {
 	respond(w, statusOf(s.err), errorType, body, err)
 }
 
-// Header implements http.ResponseWriter.
-func (s *serving) Header() http.Header { return s.header }
-
-// WriteHeader implements http.ResponseWriter.
-func (s *serving) WriteHeader(status int) { s.status = status }
-
-// Write implements http.ResponseWriter. The client gets the tool's own result, and not a
-// decoded copy.
-func (s *serving) Write(p []byte) (int, error) {
-	if !s.own {
-		s.body = append(s.body, p...)
-	}
-	return len(p), nil
-}
-
 // reply returns the response that the engine wrote.
 func (s *serving) reply(request *http.Request) (mcp.Result, error) {
-	if s.own {
+	if s.Own {
 		return s.result, s.err
 	}
-	stored, err := readResponse(s.call, s.header.Get("Content-Type"), s.status, s.body)
+	stored, err := readResponse(s.call, s.Header().Get("Content-Type"), s.Status, s.Body)
 	if err != nil {
 		return nil, err
 	}
-	if s.header[s.guard.engine.ReplayHeader()] != nil {
+	if s.Header()[s.guard.engine.ReplayHeader()] != nil {
 		stored = s.replayed(request, stored)
 	}
 	return s.guard.shown(stored, s.call), nil
@@ -264,7 +227,7 @@ func (s *serving) replayed(request *http.Request, stored *mcp.CallToolResult) *m
 	if s.guard.onReplay != nil {
 		if err := callOnReplay(s.guard.onReplay, stored, s.call); err != nil {
 			s.guard.engine.Warn(request, s.tool.route, err)
-			stored, _ = readResult(s.call, s.body) // read before without an error
+			stored, _ = readResult(s.call, s.Body) // read before without an error
 		}
 	}
 	if stored.Meta == nil {

@@ -7,15 +7,13 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/oncekey/oncekey/adapters/internal/calls"
 	"github.com/oncekey/oncekey/core"
-	"github.com/oncekey/oncekey/core/event"
-	"github.com/oncekey/oncekey/failure"
 )
 
 // Call is a unary call to a guarded procedure.
@@ -66,9 +64,8 @@ func (g *Guard) Serve(ctx context.Context, call *Call) Reply {
 		Proto: "HTTP/2.0", ProtoMajor: 2, Header: call.Header, Host: call.Host, RemoteAddr: call.Peer, TLS: call.TLS,
 		Body: &textBody{text}, ContentLength: int64(len(text)),
 	}
-	s := &serving{call: call, header: make(http.Header)}
-	s.deadline, s.limited = ctx.Deadline()
-	g.engine.Serve(s, request.WithContext(patient{ctx}), call.Method.route, s)
+	s := &serving{call: call, client: calls.Patient{Context: ctx}}
+	g.engine.Serve(s, request.WithContext(s.client), call.Method.route, s)
 	return s.reply(g.engine.ReplayHeader())
 }
 
@@ -87,26 +84,14 @@ func (b *textBody) Read(p []byte) (int, error) {
 
 func (b *textBody) Close() error { return nil }
 
-// patient is a client's context without its deadline. A deadline of a call says how long
-// the client waits, and a guarded handler outlives its client: policy.MaxRun bounds the
-// run.
-type patient struct{ context.Context }
-
-func (patient) Deadline() (time.Time, bool) { return time.Time{}, false }
-
 // serving is one call on its way through the engine: the handler that the engine runs,
 // and the writer to which the engine responds.
 type serving struct {
-	call     *Call
-	deadline time.Time // of the client
-	limited  bool      // the client has a deadline
-	ran      bool      // the handler has begun
-
-	own     bool // the response is the handler's
+	calls.Writer
+	call    *Call
+	client  calls.Patient
+	ran     bool // the handler has begun
 	refused bool // the response is a problem
-	header  http.Header
-	status  int
-	body    []byte
 }
 
 var (
@@ -119,22 +104,17 @@ func (s *serving) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.ran = true
 	ctx := r.Context()
 	_, guarded := core.LeaseFrom(ctx)
-	if !guarded && s.limited {
+	if !guarded {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, s.deadline)
+		ctx, cancel = s.client.Limit(ctx)
 		defer cancel()
 	}
 	result := s.call.Handle(ctx)
-	switch {
-	case failure.IsUncertain(result.Err):
-		failure.MarkUncertain(ctx, event.ErrorTypes(result.Err))
-	case failure.IsRetryable(result.Err):
-		failure.MarkRetryable(ctx, event.ErrorTypes(result.Err))
-	}
+	calls.Mark(ctx, result.Err)
 	if guarded && ctx.Err() != nil && isCutShort(result.Status) {
 		return // the engine responds, as for an HTTP handler without a response
 	}
-	s.own = true
+	s.Own = true
 	s.write(w, &result)
 }
 
@@ -184,26 +164,11 @@ func isMetadata(name string) bool {
 	}
 }
 
-// Header implements http.ResponseWriter.
-func (s *serving) Header() http.Header { return s.header }
-
-// WriteHeader implements http.ResponseWriter.
-func (s *serving) WriteHeader(status int) { s.status = status }
-
-// Write implements http.ResponseWriter. The client gets the handler's own message, and
-// not a decoded copy.
-func (s *serving) Write(p []byte) (int, error) {
-	if !s.own {
-		s.body = append(s.body, p...)
-	}
-	return len(p), nil
-}
-
 // reply returns the response that the engine wrote. marker is the header by which the
 // engine marks replays.
 func (s *serving) reply(marker string) Reply {
-	r := Reply{Own: s.own, Header: make(http.Header), Trailer: make(http.Header)}
-	for name, values := range s.header {
+	r := Reply{Own: s.Own, Header: make(http.Header), Trailer: make(http.Header)}
+	for name, values := range s.Header() {
 		inner, isTrailer := strings.CutPrefix(name, http.TrailerPrefix)
 		switch {
 		case !isMetadata(inner), name == marker:
@@ -214,17 +179,17 @@ func (s *serving) reply(marker string) Reply {
 		}
 	}
 	switch {
-	case s.own:
+	case s.Own:
 		return r
 	case !s.ran && !s.refused:
 		r.Header[ReplayHeader] = []string{"true"}
 	}
-	if s.status >= http.StatusBadRequest {
-		r.Status = readStatus(s.status, s.body)
+	if s.Status >= http.StatusBadRequest {
+		r.Status = readStatus(s.Status, s.Body)
 		return r
 	}
 	message := s.call.Method.response.New().Interface()
-	if err := proto.Unmarshal(s.body, message); err != nil {
+	if err := proto.Unmarshal(s.Body, message); err != nil {
 		r.Status = &status.Status{Code: int32(code.Code_INTERNAL), Message: "oncekey: the stored response is not a " + string(message.ProtoReflect().Descriptor().FullName())}
 		return r
 	}

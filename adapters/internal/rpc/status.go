@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/oncekey/oncekey/adapters/internal/calls"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -22,10 +23,6 @@ const Domain = "oncekey"
 // statusOf returns the status of a problem. Its details are an ErrorInfo, and a
 // RetryInfo where the same call may succeed later.
 func statusOf(p *problem.Problem) *status.Status {
-	text := p.Error
-	if text == p.Title {
-		text = p.Detail
-	}
 	about := map[string]string{"type": p.Type}
 	if len(p.Differs) > 0 {
 		about["differs"] = strings.Join(p.Differs, ",")
@@ -33,7 +30,7 @@ func statusOf(p *problem.Problem) *status.Status {
 	if p.Others > 0 {
 		about["others"] = strconv.Itoa(p.Others)
 	}
-	s := &status.Status{Code: int32(codeOfProblem(p.Code)), Message: text}
+	s := &status.Status{Code: int32(codeOfProblem(p.Code)), Message: calls.Message(p)}
 	s.Details = appendDetail(s.Details, &errdetails.ErrorInfo{Reason: p.Code, Domain: Domain, Metadata: about})
 	if p.RetryAfter > 0 {
 		s.Details = appendDetail(s.Details, &errdetails.RetryInfo{RetryDelay: durationpb.New(p.RetryAfter)})
@@ -64,7 +61,7 @@ func detailOf[T proto.Message](s *status.Status) (detail T) {
 // writeProblem is the problem.Writer of guarded procedures.
 func writeProblem(w http.ResponseWriter, _ *http.Request, p problem.Problem) {
 	if direct, is := w.(*serving); is {
-		direct.own, direct.refused = false, true
+		direct.Own, direct.refused = false, true
 	}
 	w.Header().Del("Cache-Control") // a call has no cache
 	w.Header().Del("Retry-After")   // the RetryInfo has it
