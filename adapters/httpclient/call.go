@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/oncekey/oncekey/adapters/internal/outgoing"
 )
 
 // call is one call of RoundTrip. Only the goroutine of RoundTrip uses it.
@@ -50,8 +52,8 @@ func (c *call) do() (*http.Response, error) {
 			response.Body.Close()
 		}
 		c.onRetry(retry)
-		if err := c.sleep(wait); err != nil {
-			return nil, c.givenUp(fmt.Errorf("%w while waiting to repeat the request after %s", err, retry.cause()))
+		if ctx := c.request.Context(); !outgoing.Sleep(ctx, wait) {
+			return nil, c.givenUp(fmt.Errorf("%w while waiting to repeat the request after %s", context.Cause(ctx), retry.cause()))
 		}
 	}
 }
@@ -65,15 +67,4 @@ func (r Retry) cause() string {
 
 func (c *call) givenUp(err error) error {
 	return &AttemptsError{Attempts: c.sent, Elapsed: time.Since(c.begun), Err: err}
-}
-
-func (c *call) sleep(wait time.Duration) error {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-c.request.Context().Done():
-		return context.Cause(c.request.Context())
-	}
 }

@@ -63,7 +63,7 @@ func (l Limits) Do(ctx context.Context, attempt func(context.Context) error, rep
 			return err
 		}
 		notify(sent, err, wait)
-		if !sleep(ctx, wait) {
+		if !Sleep(ctx, wait) {
 			return err
 		}
 	}
@@ -80,7 +80,8 @@ func (l Limits) attempt(ctx context.Context, deadline time.Time, attempt func(co
 
 var errAttemptTimeout = errors.New("oncekey: the attempt took too long")
 
-func sleep(ctx context.Context, wait time.Duration) bool {
+// Sleep waits, and reports false when ctx ends first.
+func Sleep(ctx context.Context, wait time.Duration) bool {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
