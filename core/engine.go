@@ -280,8 +280,8 @@ func (e *Engine) Inspector() (*Inspector, error) {
 // Reconcile returns nil when ctx has ended or the engine shuts down, and else an error that
 // names a wrong option, or a store without storage.Inspector.
 func (e *Engine) Reconcile(ctx context.Context, find FindFunc, options ReconcileOptions) error {
-	records, ok := e.ledger.Store().(storage.Inspector)
-	if !ok {
+	records, err := e.Inspector()
+	if err != nil {
 		return fmt.Errorf("oncekey: %T cannot be reconciled: it has no methods of storage.Inspector", e.ledger.Store())
 	}
 	if find == nil {

@@ -20,7 +20,7 @@ import (
 type reconciler struct {
 	shared  *shared
 	routeOf func(pattern string) *Route
-	records storage.Inspector
+	records *Inspector
 	find    FindFunc
 	options ReconcileOptions
 }
@@ -85,8 +85,7 @@ func (r *reconciler) sweep(ctx context.Context) {
 // readTimeout bounds a page of the list, and the look-up of a record.
 const readTimeout = 30 * time.Second
 
-func (r *reconciler) list(ctx context.Context, filter storage.Filter, page storage.Page) (listing storage.Listing, err error) {
-	defer panicked.ToError("Store", &err)
+func (r *reconciler) list(ctx context.Context, filter storage.Filter, page storage.Page) (storage.Listing, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	return r.records.List(ctx, filter, page)
@@ -125,8 +124,7 @@ func (r *reconciler) ask(ctx context.Context, key string) {
 	r.settle(run, found)
 }
 
-func (r *reconciler) lookup(ctx context.Context, key string) (record *storage.Record, err error) {
-	defer panicked.ToError("Store", &err)
+func (r *reconciler) lookup(ctx context.Context, key string) (*storage.Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	return r.records.Lookup(ctx, key)
