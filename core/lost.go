@@ -7,8 +7,8 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// Lost is an abandoned key, as a FindFunc sees it. Nobody knows yet whether its operation
-// happened. Keys and scopes of clients are not stored, so Lost has none.
+// Lost is an abandoned key, as a FindFunc sees it. It is not known yet whether its
+// operation happened. Keys and scopes of clients are not stored, so Lost has none.
 type Lost struct {
 	// Record is the storage key of its record.
 	Record string
@@ -27,7 +27,7 @@ type Lost struct {
 // DerivedKey returns the key that core.DeriveKey returned in the runs of this record.
 func (l *Lost) DerivedKey(name string) string { return DerivedKey(l.Record, name) }
 
-// Finding is what a FindFunc has found out. The zero Finding is AskAgain.
+// Finding is the answer of a FindFunc. The zero Finding is AskAgain.
 type Finding struct {
 	kind     findingKind
 	response policy.Response
@@ -57,8 +57,8 @@ var (
 // from 200 to 999.
 func Responded(response policy.Response) Finding { return Finding{responded, response} }
 
-// FindFunc finds out what became of an abandoned operation, for example at a payment
-// provider under lost.DerivedKey("charge"). Its ctx ends with FindTimeout, with the lease
+// FindFunc finds out how an abandoned operation ended, for example at a payment provider
+// under lost.DerivedKey("charge"). Its ctx ends with FindTimeout, with the lease
 // and with Reconcile's context. An error counts as AskAgain, and so does a panic. It is
 // called for a key by one process at a time, and must be safe for concurrent use.
 type FindFunc func(ctx context.Context, lost Lost) (Finding, error)

@@ -62,7 +62,7 @@ func list(t *testing.T, store storage.Inspector) []storage.Entry {
 }
 
 // Each answer settles the key, for every policy, and no handler runs for it. A client that
-// comes back gets what the answer says.
+// comes back gets a response by that answer.
 func TestReconcile(t *testing.T) {
 	t.Parallel()
 	paid := policy.Response{Status: http.StatusCreated, Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(`{"payment_id":"p1"}`)}

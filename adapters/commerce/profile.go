@@ -48,7 +48,7 @@ func must(opts ...policy.Option) policy.Policy {
 	return p
 }
 
-// contradictions collects what a policy has against a protocol.
+// contradictions are the rules of a protocol that a policy breaks.
 type contradictions []error
 
 // unless adds a contradiction, unless the policy keeps the rule. want ends with the rule's

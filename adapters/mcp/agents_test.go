@@ -166,7 +166,7 @@ func TestForeignClient(t *testing.T) {
 	}
 }
 
-// judgeForeign judges what the client in JavaScript has seen.
+// judgeForeign judges the responses that the client in JavaScript got.
 func judgeForeign(t *testing.T, out []byte) {
 	t.Helper()
 	var got struct {

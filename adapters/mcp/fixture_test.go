@@ -71,7 +71,7 @@ type shop struct {
 	runs   atomic.Int64
 }
 
-// setup is what a test changes of a shop. The zero value is a shop in memory.
+// setup has the parts of a shop that a test changes. The zero value is a shop in memory.
 type setup struct {
 	store   storage.Store
 	scope   core.Scope

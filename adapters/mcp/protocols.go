@@ -8,7 +8,7 @@ package idemmcp
 //	table, err := policy.NewTable(policy.Row("TOOL complete_checkout_session", policy.From(profile.Policy)))
 //	guard, err := idemmcp.New(engine, table, idemmcp.ACP())
 //
-// The key is arguments.meta.idempotency_key. The member meta has what the header has over
+// The key is arguments.meta.idempotency_key. The member meta has the parts of the header of
 // HTTP, such as a signature with its time, and does not count in the comparison. Problems
 // are errors of JSON-RPC with the code -32000 and the protocol's error in data.
 //

@@ -103,7 +103,7 @@ func TestAbsentArguments(t *testing.T) {
 	})
 }
 
-// fate is what becomes of the key of a call that ended in an error.
+// fate is the end of the key of a call that ended in an error.
 type fate string
 
 const (

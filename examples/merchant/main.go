@@ -6,7 +6,7 @@
 //	go run ./examples/merchant -router gin -store sqlite -file merchant.db
 //
 // The program prints its address and curl lines to try in its folder. docs/agents.md explains
-// their responses. GET /charges shows what the payment provider has charged.
+// their responses. GET /charges shows the charges of the payment provider.
 //
 // The idempotency rules are the profiles of adapters/commerce (routers.go). A completed
 // checkout is three effects: the stock is reserved, the provider charges, and the order is

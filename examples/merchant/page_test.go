@@ -97,7 +97,7 @@ func startShown(t *testing.T, router string) *shownProgram {
 
 var argument = regexp.MustCompile(`'([^']*)'|\S+`)
 
-// curl does what the command does, and returns its output.
+// curl runs the command, and returns its output.
 func (s *shownProgram) curl(command string) string {
 	s.Helper()
 	words := argument.FindAllString(command, -1)

@@ -120,7 +120,7 @@ func TestVerifyEndlessBody(t *testing.T) {
 	}
 }
 
-// What a server says cannot control the terminal, in any format, and shows no secret of the request.
+// The text of a server cannot control the terminal, in any format, and shows no secret of the request.
 func TestVerifyShowsNoSecret(t *testing.T) {
 	t.Parallel()
 	basic := "Basic " + base64.StdEncoding.EncodeToString([]byte("alice:hunter2"))
@@ -159,7 +159,7 @@ func TestVerifyShowsNoSecret(t *testing.T) {
 	}
 }
 
-// Without a count of effects, a rule is broken only on what the responses show.
+// Without a count of effects, a rule is broken only by the evidence of the responses.
 func TestVerifyWithoutEffects(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
@@ -194,7 +194,7 @@ func TestVerifyWithoutEffects(t *testing.T) {
 	}
 }
 
-// verify stops at its limits, says so, and shows what it has seen.
+// verify stops at its limits, says so, and shows its observations so far.
 func TestVerifyStops(t *testing.T) {
 	t.Parallel()
 	b, server := openBank(t, dialects["draft"](), nil)

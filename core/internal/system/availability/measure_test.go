@@ -34,7 +34,7 @@ type scenario struct {
 	mayRepeat func(key string, event time.Time) bool
 }
 
-// outcome is what an event did to the requests that were not over when it began.
+// outcome is the effect of an event on the requests that were not over when it began.
 type outcome struct {
 	name                        string
 	requests                    int // at each service

@@ -32,7 +32,7 @@ const (
 	patience = 2 * time.Minute
 )
 
-// part is what a child does: it orders and dies at a point, or it reconciles.
+// part is the task of a child: it orders and dies at a point, or it reconciles.
 type part struct {
 	place
 	Folder     string // of the files that a test and its children share

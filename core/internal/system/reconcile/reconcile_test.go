@@ -209,7 +209,7 @@ func (m *matrix) wantAskedInTurn() {
 	}
 }
 
-// wantSettled expects that each record says what the provider says.
+// wantSettled expects that each record agrees with the provider.
 func (m *matrix) wantSettled(before map[string]*storage.Record) {
 	m.t.Helper()
 	after := m.records()
