@@ -145,8 +145,14 @@ type service struct {
 // newService guards handle. Several services with one store stand for several processes.
 func newService(t *testing.T, store storage.Store, handle http.HandlerFunc, opts ...policy.Option) *service {
 	t.Helper()
+	return newServiceOf(t, store, handle, opts)
+}
+
+// newServiceOf is newService with options of the engine.
+func newServiceOf(t *testing.T, store storage.Store, handle http.HandlerFunc, opts []policy.Option, options ...core.Option) *service {
+	t.Helper()
 	s := &service{events: &events{}}
-	engine, err := core.New(store, core.ScopeBy(bearer), core.WithObserver(s.events))
+	engine, err := core.New(store, core.ScopeBy(bearer), append(options, core.WithObserver(s.events))...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -87,22 +87,7 @@ func (s *limitedStore) Keep(ctx context.Context, p storage.Place, ttl time.Durat
 // newLimited is newService with a limit.
 func newLimited(t *testing.T, store storage.Store, limit core.ScopeLimit, handle http.HandlerFunc, opts ...policy.Option) *service {
 	t.Helper()
-	s := &service{events: &events{}}
-	engine, err := core.New(store, core.ScopeBy(bearer), core.WithObserver(s.events), core.WithScopeLimit(limit))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Engine = engine
-	t.Cleanup(func() { // ends the background work with the test
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel()
-		_ = engine.Shutdown(ctx)
-	})
-	s.handler = engine.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.runs.Add(1)
-		handle(w, r)
-	}), opts...)
-	return s
+	return newServiceOf(t, store, handle, opts, core.WithScopeLimit(limit))
 }
 
 // postOf is post of another client.

@@ -160,21 +160,29 @@ func TestNotifications(t *testing.T) {
 	}
 }
 
+// newPatientShop has a tool that closes begun, waits for end, and fails the test with a message
+// if its context has ended by then.
+func newPatientShop(t *testing.T, cut string) (made *shop, begun, end chan struct{}) {
+	t.Helper()
+	begun, end = make(chan struct{}), make(chan struct{})
+	made = newShop(t, setup{handle: func(ctx context.Context, call *mcp.CallToolRequest, in order) (*mcp.CallToolResult, payment, error) {
+		close(begun)
+		await(t, end)
+		if ctx.Err() != nil {
+			t.Error(cut)
+		}
+		return paid(ctx, call, in)
+	}})
+	return made, begun, end
+}
+
 // A client that gives up does not end the run: its retry gets the result.
 func TestCancelledCall(t *testing.T) {
 	t.Parallel()
 	for name, connect := range transports {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			begun, end := make(chan struct{}), make(chan struct{})
-			made := newShop(t, setup{handle: func(ctx context.Context, call *mcp.CallToolRequest, in order) (*mcp.CallToolResult, payment, error) {
-				close(begun)
-				await(t, end)
-				if ctx.Err() != nil {
-					t.Error("the client's cancellation reached the run")
-				}
-				return paid(ctx, call, in)
-			}})
+			made, begun, end := newPatientShop(t, "the client's cancellation reached the run")
 			session := connect(t, made.server, newClient(nil))
 			ctx, cancel := context.WithCancel(t.Context())
 			var first sync.WaitGroup
@@ -198,15 +206,7 @@ func TestCancelledCall(t *testing.T) {
 // The SDK may end a tool's context with its HTTP request. A guarded run outlives it.
 func TestPropagatedCancellation(t *testing.T) {
 	t.Parallel()
-	begun, end := make(chan struct{}), make(chan struct{})
-	made := newShop(t, setup{handle: func(ctx context.Context, call *mcp.CallToolRequest, in order) (*mcp.CallToolResult, payment, error) {
-		close(begun)
-		await(t, end)
-		if ctx.Err() != nil {
-			t.Error("the end of the request reached the run")
-		}
-		return paid(ctx, call, in)
-	}})
+	made, begun, end := newPatientShop(t, "the end of the request reached the run")
 	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return made.server },
 		&mcp.StreamableHTTPOptions{Stateless: true, PropagateRequestCancellation: true})
 	url := listen(t, handler)

@@ -35,14 +35,7 @@ func sqliteFull(t *testing.T, outage time.Duration) scenario {
 	}
 	e := inSQL(t, sqlstore.SQLite(), open("guarded.db"), open("bare.db"))
 	e.name = "SQLite: the disk is full, and has room again"
-	e.strike = func(l *load) time.Time {
-		began := time.Now()
-		disk.fill(t)
-		l.awaitOutage(t, began)
-		wait(outage)
-		disk.empty(t)
-		return began
-	}
+	e.strike = func(l *load) time.Time { return disk.full(t, l, outage) }
 	return e
 }
 
@@ -57,11 +50,7 @@ func postgresFull(t *testing.T, outage time.Duration) scenario {
 	e := inPostgres(t, server.DSN())
 	e.name = "PostgreSQL: the disk is full, and has room again after a restart"
 	e.strike = func(l *load) time.Time {
-		began := time.Now()
-		disk.fill(t)
-		l.awaitOutage(t, began)
-		wait(outage)
-		disk.empty(t)
+		began := disk.full(t, l, outage)
 		server.Restart()
 		return began
 	}
@@ -98,6 +87,17 @@ func run(program string, arguments ...string) error {
 		return fmt.Errorf("%s: %w: %s", program, err, output)
 	}
 	return nil
+}
+
+// full fills the disk for the time of an outage, and returns when that began.
+func (d *disk) full(t *testing.T, l *load, outage time.Duration) time.Time {
+	t.Helper()
+	began := time.Now()
+	d.fill(t)
+	l.awaitOutage(t, began)
+	wait(outage)
+	d.empty(t)
+	return began
 }
 
 func (d *disk) filler() string { return filepath.Join(d.folder, "filler") }
