@@ -28,9 +28,9 @@ type Exclusion struct {
 //
 // A path ("meta.trace.id") excludes only the member at that path from the root of a
 // JSON document. A dot before it changes no path, and makes a path of a name: ".context"
-// excludes only the root's member. The segment * matches any member or element ("items.*.nonce"). A
-// number matches the element at that index, counted from 0, and the member of that
-// name ("items.0.nonce").
+// excludes only the root's member. The segment * matches any member or element
+// ("items.*.nonce"). A number matches the element at that index, counted from 0, and the
+// member of that name ("items.0.nonce").
 //
 // A backslash escapes a dot, a star or a backslash: `a\.b` is a name with a dot. A
 // star inside a longer segment must be escaped.

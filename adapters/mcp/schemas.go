@@ -14,8 +14,9 @@ import (
 // uses no key, and finds no stored result (AdCP, "Idempotency", rule 1).
 //
 // The schemas are those of the server's list of tools. They are kept from the first call of
-// a tool, by server: one that is made for each request lists its tools each time. A call that an old schema refuses is checked again by the new one, so a tool that
-// is replaced needs no notification.
+// a tool, by server: one that is made for each request lists its tools each time. A call
+// that an old schema refuses is checked again by the new one, so a tool that is replaced
+// needs no notification.
 type schemas struct {
 	next  mcp.MethodHandler
 	known sync.Map // from the tool's name to its *jsonschema.Resolved
