@@ -3,6 +3,7 @@ package idemmcp
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -28,10 +29,8 @@ func (g *Guard) Check(ctx context.Context, server *mcp.Server) (policy.Report, e
 			report.Errors = append(report.Errors, fmt.Errorf("policy: %s: %s %s", row.Source, row.Route(), fault))
 		}
 	}
-	for _, name := range sortedNames(tools) {
-		annotations := tools[name].Annotations
-		isRepeatable := annotations != nil && (annotations.ReadOnlyHint || annotations.IdempotentHint)
-		if g.tools[name] == nil && !isRepeatable {
+	for _, name := range slices.Sorted(maps.Keys(tools)) {
+		if g.tools[name] == nil && !mayRepeat(tools[name]) {
 			report.Warnings = append(report.Warnings, "the tool "+name+" is not guarded: no idempotency policy covers it, so a retry runs it again")
 		}
 	}
@@ -43,22 +42,13 @@ func (g *Guard) faultOf(row *policy.Declaration, listed *mcp.Tool) string {
 	switch {
 	case listed == nil:
 		return "matches no tool of the server: add the tool"
-	case listed.Annotations != nil && listed.Annotations.ReadOnlyHint:
+	case isReadOnly(listed):
 		return "has the annotation readOnlyHint, so that it is safe to repeat as it is: leave it out of the table"
 	case !g.tools[row.Pattern].route.Observes() && (listed.Annotations == nil || !listed.Annotations.IdempotentHint):
 		return "is not guarded: give guard.Receive to the server's AddReceivingMiddleware"
 	default:
 		return ""
 	}
-}
-
-func sortedNames(tools map[string]*mcp.Tool) []string {
-	names := make([]string, 0, len(tools))
-	for name := range tools {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }
 
 // toolsOf lists the tools of a server, over a session in memory.
