@@ -29,9 +29,10 @@ type ScopeLimit struct {
 // refusals, requests for a key in progress and later attempts of a key pass. A key that was
 // released without a record is new again.
 //
-// A key is in flight until it is settled. If its process dies, it counts until its lease has
-// ended, and a response that streams for longer than LockTTL ends to count. A store that cannot
-// count is unavailable, as for a claim: the policy's OnStoreError decides.
+// A key is in flight until it is settled. If its process dies, or its settlement waits for the
+// store, it counts until its lease has ended, and a response that streams for longer than LockTTL
+// ends to count. A store that cannot count is unavailable, as for a claim: the policy's
+// OnStoreError decides.
 //
 // The limit costs a first-time request one call of the store, or two with an InFlight, each
 // within StoreTimeout. A replay costs no more. New returns an error for a store that is no

@@ -106,6 +106,37 @@ func wantLimited(t *testing.T, w *httptest.ResponseRecorder, retryAfter string) 
 	}
 }
 
+// A process stands still while the store admits its key. The lease has ended, and another pod may
+// run the key: the handler does not start.
+func TestScopeLimitReplyAfterTheLease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store, other := newLimitedStore(), (*service)(nil)
+		ran := 0
+		handle := func(w http.ResponseWriter, r *http.Request) {
+			ran++
+			created(w, r)
+		}
+		limit := core.ScopeLimit{InFlight: 2}
+		one := newLimited(t, store, limit, handle, policy.LockTTL(time.Second), policy.StoreTimeout(5*time.Second))
+		other = newLimited(t, store, limit, handle, policy.LockTTL(time.Second), policy.StoreTimeout(5*time.Second))
+		store.fault(func(method string) error {
+			if method == "Admit" {
+				store.fault(func(string) error { return nil })
+				advance(1500 * time.Millisecond)
+				wantFirst(t, other.post(t.Context(), "a", payment))
+			}
+			return nil
+		})
+		wantCode(t, one.post(t.Context(), "a", payment), http.StatusServiceUnavailable, problem.StoreUnavailable)
+		if ran != 1 {
+			t.Errorf("the handler ran %d times, want once, on the other pod", ran)
+		}
+		advance(time.Minute)
+		wantReplay(t, one.post(t.Context(), "a", payment))
+	})
+}
+
 // Over the bound of keys in flight, at two pods, only a new key is refused.
 func TestScopeLimitInFlight(t *testing.T) {
 	t.Parallel()

@@ -71,6 +71,7 @@ func (l *Ledger) Make(ctx context.Context, c *Claim) (*storage.Record, error) {
 
 // Admit asks the store within the timeout whether the scope, a hash, may run the key that Make
 // has just claimed for the first time. If not, the key is released, and counts as never claimed.
+// A key whose lease has ended meanwhile is not admitted.
 // Only a ledger with a Limiter calls Admit.
 func (l *Ledger) Admit(ctx context.Context, c *Claim, scope string) (a storage.Admission, err error) {
 	began := time.Now()
@@ -86,6 +87,9 @@ func (l *Ledger) Admit(ctx context.Context, c *Claim, scope string) (a storage.A
 		if wait := soon(try); err == nil || rules.ClaimLasts(err) || left <= wait || !sleep(l.background, wait) {
 			break
 		}
+	}
+	if err == nil && a.Reached == 0 && l.clock.Now().Reaches(c.At.Add(c.Lease.TTL)) {
+		err = errClaimTooSlow
 	}
 	switch {
 	case err != nil:
