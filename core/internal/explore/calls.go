@@ -30,8 +30,8 @@ func (j *judge) calls(r *run) {
 // calls are exceptions: an Extend may last as long as the lease, and a Begin ends with
 // the handler's context.
 func (j *judge) call(r *run, c storeCall) {
-	// The tries of a claim share a deadline.
-	ended := errors.Is(c.err, context.Canceled) || errors.Is(c.err, context.DeadlineExceeded) && c.op != Acquire
+	// The tries of a claim share a deadline, as those of an Admit do.
+	ended := errors.Is(c.err, context.Canceled) || errors.Is(c.err, context.DeadlineExceeded) && c.op != Acquire && c.op != Admit
 	if ended && !c.faulty && c.op != Extend && c.op != Begin {
 		j.report(CallCutOff, "%s of r%d ends after %v with its context, and no fault delayed the call", opNames[c.op], r.id, c.ended-c.began)
 	}

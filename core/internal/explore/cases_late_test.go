@@ -1,6 +1,10 @@
 package explore
 
-import "time"
+import (
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+)
 
 // Plans in which something comes too late: a claim, a step, the RecoverFunc, the store. The
 // mutants that these plans find are rarely found by a drawn plan.
@@ -14,6 +18,21 @@ var lateCases = []planned{
 			Pods:     pods(1),
 			Requests: []Request{{ID: 0, At: ms, Handler: []Step{{Do: Effect}}}},
 			Calls:    []CallFault{{Op: Acquire, Mode: Late, For: 600 * ms}},
+		},
+	},
+	{
+		// The store's reply to an Admit comes after the end of the lease. The handler does not
+		// start beside the run of another process.
+		name: "the store admits a key after its lease",
+		plan: Plan{
+			Policy: with(func(p *Policy) { p.LockTTL = 300 * ms }),
+			Pods:   pods(2),
+			Limit:  core.ScopeLimit{InFlight: 2},
+			Requests: []Request{
+				{ID: 0, At: ms, Handler: []Step{{Do: Effect}}},
+				{ID: 1, Pod: 1, At: 350 * ms, Handler: []Step{{Do: Effect}}},
+			},
+			Calls: []CallFault{{Op: Admit, Mode: SlowBack, For: 400 * ms}},
 		},
 	},
 	{

@@ -78,6 +78,9 @@ func Draw(seed uint64) Plan {
 	if d.percent(15) && !p.Policy.Observe {
 		drawReconcilers(d, &p)
 	}
+	if d.percent(15) && !p.Policy.Observe {
+		drawLimit(d, &p)
+	}
 	return p
 }
 

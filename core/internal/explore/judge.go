@@ -33,6 +33,7 @@ func Judge(p *Plan, h History) []Violation {
 	j.operations()
 	j.shutdowns()
 	j.questions()
+	j.limits()
 	j.panics()
 	for i, r := range j.order {
 		j.single(r)
@@ -59,6 +60,7 @@ func (j *judge) single(r *run) {
 	j.escaped(r)
 	j.unconfirmed(r)
 	j.recovery(r)
+	j.limited(r)
 	if j.plan.kills(r.pod) {
 		return // a killed process has no duties
 	}

@@ -102,6 +102,10 @@ func TestJudgeSeesEachRuleBroken(t *testing.T) {
 		{StepDiffers, sabotaged(losesSteps, continued)},
 		{RefusalForgotten, sabotaged(keepsRefused, refused)},
 		{RefusalRepeated, sabotaged(sendsRefusedAgain, refused)},
+		{LimitIgnored, sabotaged(admitsAll, changed(twice(20*ms, Step{Do: Sleep, For: 100 * ms}), func(p *Plan) {
+			p.Requests = slices.Clone(p.Requests)
+			p.Requests[1].Key, p.Limit.InFlight = 1, 1
+		}))},
 		{ReconciledRuns, sabotaged(rerunsByHand, reconciled)},
 		{BrokenProblem, sabotaged(breaksProblems, twice(100*ms, effect, Step{Do: Sleep, For: time.Second}))},
 	} {

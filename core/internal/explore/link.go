@@ -60,7 +60,7 @@ func (l *link) Complete(ctx context.Context, lease storage.Lease, res storage.Re
 	if l.world.plan.sabotage == losesResults {
 		return nil
 	}
-	who := l.world.callerOf(lease)
+	who := l.world.callerOf(lease.Token)
 	if l.world.plan.sabotage == sendsRefusedAgain && res.State == storage.Unreplayable {
 		res.State = storage.Completed
 	}
@@ -68,13 +68,13 @@ func (l *link) Complete(ctx context.Context, lease storage.Lease, res storage.Re
 }
 
 func (l *link) Release(ctx context.Context, lease storage.Lease) error {
-	who := l.world.callerOf(lease)
+	who := l.world.callerOf(lease.Token)
 	lease.Steps = l.world.newer(lease.Steps, who)
 	return l.call(ctx, Release, who, func() verdict { return l.world.store.release(lease, who.request).aged(lease) }).err
 }
 
 func (l *link) Extend(ctx context.Context, lease storage.Lease, ttl time.Duration) error {
-	who := l.world.callerOf(lease)
+	who := l.world.callerOf(lease.Token)
 	lease.Steps = l.world.newer(lease.Steps, who)
 	return l.call(ctx, extension(ttl), who, func() verdict { return l.world.store.extend(lease, ttl, who.request).aged(lease) }).err
 }

@@ -3,6 +3,8 @@ package explore
 import (
 	"slices"
 	"time"
+
+	"github.com/oncekey/oncekey/core"
 )
 
 // Plan is one schedule: the events outside of the engines. It is an explicit value,
@@ -22,7 +24,8 @@ type Plan struct {
 	Operations []Operation
 	// Reconcilers are pods that reconcile.
 	Reconcilers []Reconciler
-	Unsettled   int           // WithMaxUnsettled; zero: the default
+	Unsettled   int // WithMaxUnsettled; zero: the default
+	Limit       core.ScopeLimit
 	Find        time.Duration // how long the RecoverFunc takes
 	Found       int           // the status that the RecoverFunc finds; zero: 201
 
@@ -65,6 +68,7 @@ const (
 	keepsRefused               // the store keeps a response that it says to refuse for good
 	sendsRefusedAgain          // the link sends a refused response again
 	rerunsByHand               // the store grants keys that were settled without a response
+	admitsAll                  // the store counts no keys of a scope
 )
 
 // Pod is one process with an engine of its own.
@@ -134,6 +138,9 @@ const (
 	Commit
 	Rollback
 	Abandon // an Extend of zero, which ends the lease
+	Admit
+	KeepPlace
+	LeavePlace // a Keep of zero, which gives the place back
 	numOps
 )
 

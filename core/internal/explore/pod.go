@@ -32,6 +32,9 @@ func newPod(w *world, p Pod) *pod {
 	if w.plan.Unsettled > 0 {
 		options = append(options, core.WithMaxUnsettled(w.plan.Unsettled))
 	}
+	if w.plan.isLimited() {
+		options = append(options, core.WithScopeLimit(w.plan.Limit))
+	}
 	if w.plan.panics(InProblemWriter) {
 		options = append(options, core.WithProblemWriter(pod.writeProblem))
 	}

@@ -3,6 +3,8 @@ package explore
 import (
 	"slices"
 	"time"
+
+	"github.com/oncekey/oncekey/core"
 )
 
 // notReal has the rules that do not apply to a real run, with the reasons.
@@ -31,7 +33,7 @@ func JudgeReal(p *Plan, h History) []Violation {
 func DrawReal(seed uint64, transacts bool) Plan {
 	p := Draw(seed)
 	y := &p.Policy
-	y.TTL, p.Jumps, p.Operations, p.Reconcilers, p.Unsettled = 10*time.Minute, nil, nil, nil, 0
+	y.TTL, p.Jumps, p.Operations, p.Reconcilers, p.Unsettled, p.Limit = 10*time.Minute, nil, nil, nil, 0, core.ScopeLimit{}
 	y.LockTTL = min(max(y.LockTTL, 600*time.Millisecond), 2*time.Second)
 	y.StoreTimeout = max(y.StoreTimeout, 300*time.Millisecond)
 	y.Wait = min(y.Wait, 2*time.Second)

@@ -17,7 +17,7 @@ type realTransaction struct {
 
 // BeginTransaction implements storage.Transactor.
 func (l *wire) BeginTransaction(ctx context.Context, lease storage.Lease) (context.Context, storage.Transaction, error) {
-	tx := &realTransaction{wire: l, transaction: &transaction{who: l.world.callerOf(lease)}}
+	tx := &realTransaction{wire: l, transaction: &transaction{who: l.world.callerOf(lease.Token)}}
 	err := l.call(Begin, tx.who, func() (v verdict) {
 		v.source = -1
 		tx.handler, tx.Transaction, v.err = l.Store.(storage.Transactor).BeginTransaction(ctx, lease) //nolint:forcetypeassert // see Transacts

@@ -83,5 +83,9 @@ const (
 	ReconciledRuns    Rule = "reconciled-runs-again"      // a key that a reconciler has settled as happened never runs again
 	ReconcilerEvents  Rule = "reconciler-events"          // the events of a reconciler say how its questions ended, and none that a handler runs
 	ReconcileLate     Rule = "reconcile-late"             // Reconcile ends with its context and its engine
+	LimitIgnored      Rule = "limit-ignored"              // a first attempt runs only after the store has admitted it, and no more at a time than the limit
+	LimitAsked        Rule = "limit-asked-wrongly"        // nothing but the first attempt of a key asks for a place, or keeps it
+	LimitedWrongly    Rule = "scope-limited-wrongly"      // scope_limited if and only if the store refuses the key, which is released before
+	PlaceWrong        Rule = "place-held-wrongly"         // a key holds its place until it is settled, and no longer
 	BrokenProblem     Rule = "broken-problem"             // no client gets the half response of a problem.Writer that panicked
 )

@@ -67,6 +67,9 @@ type run struct {
 
 	inquiry *inquiry // nil, if the run is no question of a reconciler
 
+	placed    []*Fact // calls that gave or renewed the run's place in the limit of its scope
+	admission *Fact   // the store's last reply about it
+
 	refused      time.Duration // when the process learned that the store refuses the response for good
 	refusedAgain time.Duration // when the store got the response once more
 }
@@ -212,6 +215,7 @@ func (r *run) handled(f *Fact) {
 // called adds a call at the store.
 func (r *run) called(p *Plan, f *Fact) {
 	r.addRefusal(f)
+	r.addPlace(f)
 	switch f.Kind {
 	case Called:
 		r.asked[f.Op] = f.At
@@ -339,7 +343,7 @@ func (r *run) observed(f *Fact) {
 
 func isDecision(event string) bool {
 	switch event {
-	case "execute", "replay", "no_key", "skipped", "in_progress", "key_reused", "not_replayable", "key_expired", "outcome_unknown", "refused", "unprotected", "unavailable":
+	case "execute", "replay", "no_key", "skipped", "in_progress", "key_reused", "not_replayable", "key_expired", "outcome_unknown", "refused", "scope_limited", "unprotected", "unavailable":
 		return true
 	default:
 		return false

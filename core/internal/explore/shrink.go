@@ -115,6 +115,7 @@ var policyChanges = []change{
 	func(p *Plan) bool { return zero(&p.Policy.OtherHeaders) },
 	func(p *Plan) bool { return zero(&p.Near) },
 	func(p *Plan) bool { return zero(&p.Unsettled) },
+	func(p *Plan) bool { return zero(&p.Limit) },
 	func(p *Plan) bool { return zero(&p.Policy.Wait) },
 	func(p *Plan) bool { return set(&p.Policy.TTL, 10*time.Minute) },
 	func(p *Plan) bool { return set(&p.Policy.MaxRun, time.Minute) },

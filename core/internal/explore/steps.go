@@ -200,15 +200,15 @@ func (r *run) unknownStep(at time.Duration) bool {
 	return r.unknown || r.stopped.has(DuringStep) && !known
 }
 
-// renews reports whether an Extend is under way.
+// renews reports whether a renewal of the lease or of the run's place is under way.
 func (r *run) renews() bool {
 	returned := 0
 	for _, c := range r.calls {
-		if c.op == Extend {
+		if c.op == Extend || c.op == KeepPlace {
 			returned++
 		}
 	}
-	return len(r.begun[Extend]) > returned
+	return len(r.begun[Extend])+len(r.begun[KeepPlace]) > returned
 }
 
 // steps: a step whose result an attempt has got is not repeated by a later one, and all

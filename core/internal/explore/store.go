@@ -16,6 +16,7 @@ type store struct {
 	plan    *Plan
 	records map[string]*record
 	lives   map[string]int
+	scopes  map[string]*scope
 }
 
 // record is the store's record of a key.
@@ -38,6 +39,8 @@ type verdict struct {
 	source int // the request whose lease was taken over, or whose record was returned
 	word   string
 	age    time.Duration // of the lease, by its holder
+
+	admission storage.Admission
 }
 
 // now is the store's clock.

@@ -10,7 +10,7 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-var opNames = [numOps]string{"Acquire", "Extend", "Complete", "Release", "Begin", "Commit", "Rollback", "Abandon"}
+var opNames = [numOps]string{"Acquire", "Extend", "Complete", "Release", "Begin", "Commit", "Rollback", "Abandon", "Admit", "Keep", "Keep of zero"}
 
 var modeNames = [...]string{
 	"fails and is not applied", "fails and is applied", "hangs", "hangs and is applied", "is refused",
@@ -96,6 +96,9 @@ func (p *Plan) describe(b *strings.Builder) {
 	}
 	if p.Unsettled > 0 {
 		fmt.Fprintf(b, ", MaxUnsettled %d", p.Unsettled)
+	}
+	if p.isLimited() {
+		b.WriteString(describeLimit(p.Limit))
 	}
 	b.WriteByte('\n')
 	for _, pod := range p.Pods {

@@ -19,7 +19,7 @@ type transactionKey struct{}
 
 // BeginTransaction implements storage.Transactor.
 func (l *link) BeginTransaction(ctx context.Context, lease storage.Lease) (context.Context, storage.Transaction, error) {
-	who := l.world.callerOf(lease)
+	who := l.world.callerOf(lease.Token)
 	v := l.call(ctx, Begin, who, func() verdict { return verdict{source: -1} })
 	if v.err != nil {
 		return nil, nil, v.err

@@ -51,19 +51,19 @@ func (l *wire) Acquire(ctx context.Context, request storage.Request) (lease stor
 }
 
 func (l *wire) Complete(ctx context.Context, lease storage.Lease, res storage.Result) error {
-	return l.call(Complete, l.world.callerOf(lease), func() verdict {
+	return l.call(Complete, l.world.callerOf(lease.Token), func() verdict {
 		return settledBy(l.Store.Complete(ctx, lease, res), res.State.String())
 	})
 }
 
 func (l *wire) Release(ctx context.Context, lease storage.Lease) error {
-	return l.call(Release, l.world.callerOf(lease), func() verdict {
+	return l.call(Release, l.world.callerOf(lease.Token), func() verdict {
 		return settledBy(l.Store.Release(ctx, lease), "released")
 	})
 }
 
 func (l *wire) Extend(ctx context.Context, lease storage.Lease, ttl time.Duration) error {
-	return l.call(extension(ttl), l.world.callerOf(lease), func() verdict {
+	return l.call(extension(ttl), l.world.callerOf(lease.Token), func() verdict {
 		return settledBy(l.Store.Extend(ctx, lease, ttl), "extended")
 	})
 }

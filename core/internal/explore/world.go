@@ -63,7 +63,7 @@ func newWorld(plan *Plan) *world {
 	now := time.Now()
 	w := &world{
 		log: log{start: now, facts: make([]Fact, 0, 256)}, plan: plan,
-		store:  &store{start: now, plan: plan, records: map[string]*record{}, lives: map[string]int{}},
+		store:  &store{start: now, plan: plan, records: map[string]*record{}, lives: map[string]int{}, scopes: map[string]*scope{}},
 		tenant: cmp.Or(plan.real.tenant, "tenant"), tokens: map[storage.Token]caller{}, counts: map[caller]*[numOps]int{}, entries: map[entry]int{}, names: map[string]bool{},
 		numbers: map[string]int{}, questions: map[int]int{}, asking: map[question]int{},
 	}
@@ -233,10 +233,10 @@ func (w *world) reader(ctx context.Context, key string) caller {
 	return caller{request: id, inner: w.names[key]}
 }
 
-func (w *world) callerOf(l storage.Lease) caller {
+func (w *world) callerOf(token storage.Token) caller {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.tokens[l.Token]
+	return w.tokens[token]
 }
 
 // count numbers the calls of one caller.
