@@ -1,6 +1,7 @@
 /*
  * The lease protocol for one idempotency key: PODS requests, each with a token of
- * its own, one store and a network that fails. Spin searches every interleaving.
+ * its own, one store and a network that fails. The first RECONCILERS of them are no
+ * requests, but claims of a reconciler. Spin searches every interleaving.
  * README.md maps the lines to the code and lists the switches (-D) and properties.
  *
  * A process that Spin does not schedule is frozen, and a process that Spin never
@@ -16,6 +17,10 @@
 #ifndef TRIES
 #define TRIES 2 /* tries of a request to claim the key */
 #endif
+#ifndef RECONCILERS
+#define RECONCILERS 0
+#endif
+#define RECONCILES(h) (h < RECONCILERS)
 #ifndef LATE
 #define LATE 2 /* calls that reach the store after their caller gave up */
 #endif
@@ -64,9 +69,9 @@
 #define ABANDONED (left == 0)
 #endif
 #ifdef REFUSE
-#define TAKES_OVER false
+#define TAKES_OVER(h) RECONCILES(h)
 #else
-#define TAKES_OVER true
+#define TAKES_OVER(h) true
 #endif
 #ifdef ATTEMPT_NOT_RAISED
 #define RAISED(n) (n)
@@ -136,6 +141,7 @@ unsigned latest : 4;        /* attempt of the last claim */
 unsigned effects : 2;
 unsigned effectsOf : 10;    /* set of attempts with an effect */
 bit takenOver, careless;
+bit reconciled;             /* a reconciler has settled the key as happened */
 bit released[PODS];
 unsigned final : 3;         /* 1 + whose response was shown as confirmed */
 #ifdef STRICT_RESPONSES
@@ -164,14 +170,19 @@ inline Acquire(h) {
 #else
 			k = took
 #endif
-		:: state == RUNNING && owner != h && ABANDONED && TAKES_OVER ->
+		:: state == RUNNING && owner != h && ABANDONED && TAKES_OVER(h) ->
 			takenOver = 1;
 #ifdef ATTEMPT_NOT_RAISED
 			latest = 0;
 #endif
 			grant(h, RAISED(attempt), 1)
-		:: state == RUNNING && owner != h && !(ABANDONED && TAKES_OVER) -> r = RECORD
+		:: state == RUNNING && owner != h && !(ABANDONED && TAKES_OVER(h)) -> r = RECORD
+#ifdef SETTLED_RUNS_AGAIN
+		:: state == FINISHED && RECONCILES(owner) -> grant(h, latest + 1, 1)
+		:: state == FINISHED && !RECONCILES(owner) -> r = FINAL
+#else
 		:: state == FINISHED -> r = FINAL
+#endif
 		fi
 	}
 }
@@ -204,6 +215,7 @@ inline Complete(h) {
 #endif
 		:: HELD(h, COMPLETE_MINE(h, number[h])) ->
 			stale(number[h]);
+			reconciled = reconciled || RECONCILES(h);
 			state = FINISHED; owner = h; attempt = 0; took = 0; left = 0; r = OK
 		:: else -> r = LOST
 		fi
@@ -271,14 +283,22 @@ inline confirmed(whose) {
 	d_step { shows(whose); final = whose + 1 }
 }
 
-/* ---- one request ---- */
+/* ---- one request, or one claim of a reconciler ---- */
 
 proctype holder(byte h) {
 	byte r, a;
 	bit k, did, published;
 	byte tries;
 
-	h == 0 || begun[h - 1]; /* the order of names */
+	if
+	:: h == 0 || h == RECONCILERS || begun[h - 1] /* the order of names */
+	fi;
+	if
+	:: !RECONCILES(h)
+	:: RECONCILES(h) ->
+endSearch:
+		state == RUNNING && ABANDONED /* its search finds the key */
+	fi;
 claim:
 	atomic { begun[h] = 1; asked[h] = TTL };
 	atomic {
@@ -344,9 +364,11 @@ handle:
 			asked[h] = 0; r = 0
 		}
 	:: d_step {
-		!did -> did = 1;
+		!did && !RECONCILES(h) -> did = 1;
 		if
-		:: CONTEXT(h) -> assert(state == RUNNING && owner == h && left > 0) /* P3: alone */
+		:: CONTEXT(h) ->
+			assert(state == RUNNING && owner == h && left > 0); /* P3: alone */
+			assert(!reconciled) /* P9: what a reconciler has settled never runs again */
 		:: else -> careless = 1 /* a handler that does not check its context */
 		fi;
 		assert(effects == 0 || takenOver); /* P4: one effect, unless a run was abandoned */
@@ -355,9 +377,15 @@ handle:
 		effectsOf = effectsOf | (1 << number[h])
 	}
 	:: did -> goto complete
-	:: !did && !taken[h] -> goto complete
+	:: !did && !taken[h] && !RECONCILES(h) -> goto complete
 	:: !did && !taken[h] -> goto release
-	:: !did && taken[h] && effects == 0 -> goto release /* the RecoverFunc reports no effect */
+	:: RECONCILES(h) && taken[h] && effects > 0 -> /* the FindFunc reports the effect */
+#ifdef RECONCILER_RELEASES
+		goto release
+#else
+		goto complete
+#endif
+	:: !did && taken[h] && effects == 0 -> goto release /* the RecoverFunc or the FindFunc reports no effect */
 	:: !did && taken[h] -> goto handBack
 	od;
 
@@ -369,14 +397,14 @@ complete:
 		fi
 	};
 	if
-	:: atomic { r == OK -> confirmed(h); goto gone }
-	:: r == LOST -> goto gone /* 409 */
+	:: atomic { r == OK && !RECONCILES(h) -> confirmed(h); goto gone }
+	:: r == LOST || r == OK && RECONCILES(h) -> goto gone /* 409 */
 #ifdef FROZEN_BEFORE_WRITE
-	:: r == ERROR && MAY_SHOW(h) -> shows(h); published = 1
+	:: r == ERROR && MAY_SHOW(h) && !RECONCILES(h) -> shows(h); published = 1
 #else
-	:: atomic { r == ERROR && MAY_SHOW(h) -> shows(h); published = 1; r = 0 }
+	:: atomic { r == ERROR && MAY_SHOW(h) && !RECONCILES(h) -> shows(h); published = 1; r = 0 }
 #endif
-	:: atomic { r == ERROR && !MAY_SHOW(h) -> r = 0 } /* 503 not_confirmed */
+	:: atomic { r == ERROR && (!MAY_SHOW(h) || RECONCILES(h)) -> r = 0 } /* 503 not_confirmed */
 	:: atomic { r == ERROR -> r = 0; goto complete }
 	fi;
 #ifdef RELEASE_AFTER_EFFECT

@@ -27,6 +27,7 @@ const (
 	staleIsHarmless = "==latest"
 	laterRunKnows   = "careless"
 	staysReleased   = "released["
+	neverAgain      = "reconciled"
 )
 
 // search is one search of the model.
@@ -44,6 +45,10 @@ var sound = []search{
 	{"refuse", "PODS=2 LATE=1 REFUSE STRICT_RESPONSES", ""},
 	{"confirm always", "PODS=2 LATE=1 CONFIRM_ALWAYS STRICT_RESPONSES FROZEN_BEFORE_WRITE", ""},
 	{"tombstone", "PODS=2 LATE=1 TOMBSTONE STRICT_RELEASE", ""},
+	{"reconciler", "PODS=3 RECONCILERS=1 LATE=0 TRIES=1", ""},
+	{"reconciler and late calls", "PODS=2 RECONCILERS=1 LATE=2", ""},
+	{"reconciler and refuse", "PODS=3 RECONCILERS=1 LATE=0 TRIES=1 REFUSE", ""},
+	{"two reconcilers", "PODS=3 RECONCILERS=2 LATE=1 TRIES=1", ""},
 }
 
 // The limits of the protocol's promise. README.md describes each.
@@ -74,6 +79,9 @@ var mutants = []search{
 	{"", "PODS=2 LATE=0 TOOKOVER_FORGOTTEN", laterRunKnows},
 	{"", "PODS=2 LATE=0 RENEW_AFTER_SETTLE", staysReleased},
 	{"", "PODS=2 LATE=0 EXTEND_WHILE_RELEASING", staysReleased},
+	{"", "PODS=2 LATE=0 REFUSE RECONCILERS=1 TAKEOVER_EARLY", alone},
+	{"", "PODS=3 LATE=0 TRIES=1 RECONCILERS=1 RECONCILER_RELEASES", laterRunKnows},
+	{"", "PODS=3 LATE=0 TRIES=1 RECONCILERS=1 SETTLED_RUNS_AGAIN", neverAgain},
 }
 
 func TestProtocol(t *testing.T) { t.Parallel(); checkAll(t, sound) }
