@@ -71,7 +71,7 @@ func endings() []ending {
 		ending{name: "MarkUncertain and MarkRetryable", handler: then(uncertain, retryable, answering(409)), event: event.Uncertain},
 		ending{name: "MarkUncertain, MarkExecuted and 504", handler: then(uncertain, executed, answering(504)), event: event.Failed, replayed: 504},
 
-		ending{name: "Free=422", handler: answering(422), event: event.DeleteKey, policy: []policy.Option{policy.Free("422")}},
+		ending{name: "Release=422", handler: answering(422), event: event.DeleteKey, policy: []policy.Option{policy.Release("422")}},
 		ending{name: "Keep=5xx", handler: answering(503), event: event.Failed, replayed: 503, policy: []policy.Option{policy.Keep("5xx")}},
 		ending{name: "Keep=5xx and a panic", handler: panicking, event: event.Failed, replayed: 500, policy: []policy.Option{policy.Keep("5xx")}},
 		ending{name: "Uncertain=504", handler: answering(504), event: event.Uncertain, policy: []policy.Option{policy.Uncertain("504")}},
@@ -177,7 +177,7 @@ func TestUncertainOutcomes(t *testing.T) {
 		{"a 5xx, refused", answering(502), []policy.Option{refuse}, true},
 		{"a panic, refused", panicking, []policy.Option{refuse}, true},
 		{"the deadline passed, refused", untilCancelled, []policy.Option{refuse}, true},
-		{"a free 5xx runs again", answering(502), []policy.Option{refuse, policy.Free("502")}, false},
+		{"a released 5xx runs again", answering(502), []policy.Option{refuse, policy.Release("502")}, false},
 		{"marked retryable runs again", then(retryable, answering(502)), []policy.Option{refuse}, false},
 		{"listed, and re-executed", answering(504), []policy.Option{policy.Uncertain("5xx")}, false},
 	} {

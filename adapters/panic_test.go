@@ -168,7 +168,7 @@ func TestGinErrorBeforeAPanic(t *testing.T) {
 				_ = c.Error(failure.Uncertain(errors.New("the provider's reply was lost")))
 				panic("handler bug")
 			},
-			policy: []policy.Option{policy.OnAbandoned(policy.Refuse), policy.Free("5xx")},
+			policy: []policy.Option{policy.OnAbandoned(policy.Refuse), policy.Release("5xx")},
 		}})
 		if _, panicked := s.try(payment("k")); panicked != "handler bug" {
 			t.Errorf("got the panic %v", panicked)

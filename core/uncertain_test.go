@@ -77,7 +77,7 @@ func TestMarksOfRecoverFuncDoNotCount(t *testing.T) {
 		}
 		s := newService(t, store, func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusServiceUnavailable)
-		}, policy.OnAbandoned(policy.Recover(find)), policy.Free("503"))
+		}, policy.OnAbandoned(policy.Recover(find)), policy.Release("503"))
 		s.post(t.Context(), "k", payment)
 		s.wantEvent(t, event.DeleteKey, 1)
 	})
@@ -91,7 +91,7 @@ func TestListsDoNotDecideAboutRecoverFuncs(t *testing.T) {
 		find := func(context.Context, policy.Abandoned) (*policy.Response, error) {
 			return &policy.Response{Status: http.StatusPaymentRequired}, nil
 		}
-		s := newService(t, store, created, policy.OnAbandoned(policy.Recover(find)), policy.Free("4xx"))
+		s := newService(t, store, created, policy.OnAbandoned(policy.Recover(find)), policy.Release("4xx"))
 		for range 2 {
 			if w := s.post(t.Context(), "k", payment); w.Code != http.StatusPaymentRequired {
 				t.Errorf("got %d", w.Code)

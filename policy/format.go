@@ -42,7 +42,7 @@ func (p *Policy) texts() []string {
 		"OnAbandoned=" + p.OnAbandoned.String(), toggle("Transactional", p.Transactional), toggle("Observe", p.Observe),
 		durationText("MaxRun", p.MaxRun), number("MaxRequestBytes", p.MaxRequestBytes),
 		number("MaxResponseBytes", p.MaxResponseBytes), durationText("StoreTimeout", p.StoreTimeout),
-		list("Free", p.Free), list("Keep", p.Keep), list("Uncertain", p.Uncertain),
+		list("Release", p.Release), list("Keep", p.Keep), list("Uncertain", p.Uncertain),
 		function("Classifier", p.Classifier != nil),
 		list("RedactFields", p.RedactFields), list("KeepHeaders", p.KeepHeaders),
 	}

@@ -12,7 +12,7 @@ import (
 const everySetting = "TTLHours=48 Remember=1m30s LockTTL=1m Required=false KeyField=id KeyFormat=UUID KeyAge=23h0m " +
 	"ExcludeFields=sentAt,nonce IncludeHeaders=X-Version Methods=POST,PUT OnStoreError=FailOpen Wait=2s " +
 	"OnAbandoned=Refuse Observe=true MaxRun=20m MaxRequestBytes=10 MaxResponseBytes=20 StoreTimeout=1.5s " +
-	"Free=422 Keep=503 Uncertain=504 RedactFields=secret KeepHeaders=Date"
+	"Release=422 Keep=503 Uncertain=504 RedactFields=secret KeepHeaders=Date"
 
 func TestStringIsParsedAgain(t *testing.T) {
 	t.Parallel()

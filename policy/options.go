@@ -143,10 +143,10 @@ func MaxResponseBytes(n int64) Option { return func(p *Policy) { p.MaxResponseBy
 // StoreTimeout sets Policy.StoreTimeout.
 func StoreTimeout(d time.Duration) Option { return func(p *Policy) { p.StoreTimeout = d } }
 
-// Free sets Policy.Free, such as Free("400", "422").
-func Free(statuses ...string) Option {
+// Release sets Policy.Release, such as Release("400", "422").
+func Release(statuses ...string) Option {
 	statuses = slices.Clone(statuses)
-	return func(p *Policy) { p.Free = statuses }
+	return func(p *Policy) { p.Release = statuses }
 }
 
 // Keep sets Policy.Keep, such as Keep("5xx").

@@ -53,7 +53,7 @@ var settings = []setting{
 	{"MaxRequestBytes", number, "a whole number of bytes", with(parseBytes, MaxRequestBytes), nil},
 	{"MaxResponseBytes", number, "a whole number of bytes", with(parseBytes, MaxResponseBytes), nil},
 	{"StoreTimeout", text, "a duration such as 500ms", with(time.ParseDuration, StoreTimeout), nil},
-	{"Free", list, "statuses from 400 on, or classes of them, parted by commas", parted(Free), Free},
+	{"Release", list, "statuses from 400 on, or classes of them, parted by commas", parted(Release), Release},
 	{"Keep", list, "statuses or classes such as 5xx, parted by commas", parted(Keep), Keep},
 	{"Uncertain", list, "statuses or classes such as 5xx, parted by commas", parted(Uncertain), Uncertain},
 	{"RedactFields", list, "names parted by commas", parted(RedactFields), RedactFields},

@@ -114,12 +114,12 @@ type Policy struct {
 	MaxResponseBytes int64
 	// StoreTimeout bounds each operation of the store. Default 500 milliseconds.
 	StoreTimeout time.Duration
-	// Free, Keep and Uncertain list response statuses, such as 422, and classes of
+	// Release, Keep and Uncertain list response statuses, such as 422, and classes of
 	// them, such as 5xx: the key is released, the response is kept, or the key is left
 	// abandoned for OnAbandoned to decide. A status beats a class. A panic counts as
 	// 500, a context that ended before there was a response as 503. The handler's
 	// marks come first, and the Classifier is asked last. Default none.
-	Free, Keep, Uncertain []string
+	Release, Keep, Uncertain []string
 	// Classifier replaces failure.Classify. Default nil: failure.Classify. It decides
 	// where the handler has set no mark and no list has the status, and not about
 	// the outcomes that OnAbandoned makes uncertain (see Classify).
@@ -252,7 +252,7 @@ func belongsToConnection(name string) bool {
 }
 
 // Classify returns the class of an outcome. The handler's marks decide first, then the
-// lists Free, Keep and Uncertain. Where OnAbandoned is Refuse or Recover, a panic, an
+// lists Release, Keep and Uncertain. Where OnAbandoned is Refuse or Recover, a panic, an
 // ended context and every 5xx are uncertain: a policy that declares a rule for unknown
 // outcomes means all of them. The Classifier decides about all others.
 func (p *Policy) Classify(o failure.Outcome) failure.Class {

@@ -23,12 +23,12 @@ func countedStatus(o failure.Outcome) int {
 
 // listed returns the class of a status that a list has. A status beats a class.
 func (p *Policy) listed(status int) (class failure.Class, found bool) {
-	if status == 0 || len(p.Free)+len(p.Keep)+len(p.Uncertain) == 0 {
+	if status == 0 || len(p.Release)+len(p.Keep)+len(p.Uncertain) == 0 {
 		return 0, false
 	}
 	for _, entry := range []string{strconv.Itoa(status), strconv.Itoa(status/100) + "xx"} {
 		switch {
-		case slices.Contains(p.Free, entry):
+		case slices.Contains(p.Release, entry):
 			return failure.ClassDeleteKey, true
 		case slices.Contains(p.Keep, entry):
 			return failure.ClassCache, true
@@ -50,16 +50,16 @@ func isStatuses(entry string, first byte) bool {
 
 // validateStatuses checks the lists of statuses.
 func (p *Policy) validateStatuses(check func(ok bool, field string, value any, want string, arguments ...any)) {
-	for _, entry := range p.Free {
-		check(isStatuses(entry, '4'), "Free", entry, "a status from 400 to 599, or the class 4xx or 5xx")
+	for _, entry := range p.Release {
+		check(isStatuses(entry, '4'), "Release", entry, "a status from 400 to 599, or the class 4xx or 5xx")
 	}
 	for _, entry := range p.Keep {
 		check(isStatuses(entry, '2'), "Keep", entry, "a status from 200 to 599, or a class such as 5xx")
-		check(!slices.Contains(p.Free, entry), "Keep", entry, "in one list only: Free has it too")
+		check(!slices.Contains(p.Release, entry), "Keep", entry, "in one list only: Release has it too")
 	}
 	for _, entry := range p.Uncertain {
 		check(isStatuses(entry, '2'), "Uncertain", entry, "a status from 200 to 599, or a class such as 5xx")
-		check(!slices.Contains(p.Free, entry), "Uncertain", entry, "in one list only: Free has it too")
+		check(!slices.Contains(p.Release, entry), "Uncertain", entry, "in one list only: Release has it too")
 		check(!slices.Contains(p.Keep, entry), "Uncertain", entry, "in one list only: Keep has it too")
 	}
 }

@@ -116,7 +116,7 @@ func TestNamed(t *testing.T) {
 		"ExcludeFields": {[]string{"POST"}, []string{"5xx"}}, "Methods": {[]string{"POST"}, []string{"5xx"}}, "KeepHeaders": {[]string{"POST"}, []string{"5xx"}},
 		"IncludeFields": {[]string{"POST"}, []string{"5xx"}}, "IncludeHeaders": {[]string{"POST"}, []string{"5xx"}},
 		"RedactFields": {[]string{"POST"}, []string{"5xx"}},
-		"Free":         {[]string{"POST"}, []string{"5xx"}}, "Keep": {[]string{"POST"}, []string{"5xx"}}, "Uncertain": {[]string{"POST"}, []string{"5xx"}}, // Validate checks what they hold
+		"Release":      {[]string{"POST"}, []string{"5xx"}}, "Keep": {[]string{"POST"}, []string{"5xx"}}, "Uncertain": {[]string{"POST"}, []string{"5xx"}}, // Validate checks what they hold
 	}
 	for _, name := range knownNames(t) {
 		if takes[name] == nil {

@@ -71,7 +71,7 @@ func TestContradictions(t *testing.T) {
 			"Keep, Uncertain or Classifier is 500": keepAll,
 			"TTL is 23h59m0s":                      policy.TTL(24*time.Hour - time.Minute),
 			"Remember":                             policy.RememberHours(1),
-		}, []policy.Option{policy.TTLHours(48), policy.Keep("409"), policy.Free("422"), policy.Wait(time.Second), policy.Methods("POST", "DELETE"), policy.LockTTL(time.Minute)}},
+		}, []policy.Option{policy.TTLHours(48), policy.Keep("409"), policy.Release("422"), policy.Wait(time.Second), policy.Methods("POST", "DELETE"), policy.LockTTL(time.Minute)}},
 		{"UCP", commerce.UCP(), map[string]policy.Option{
 			"KeyField":        policy.KeyField("id"),
 			"KeyFormat":       policy.KeyFormat(policy.KeyFormats{}),

@@ -19,7 +19,7 @@ func TestKeptServerErrorsAreReplayed(t *testing.T) {
 		{nil, []string{"201"}},
 		{[]policy.Option{policy.Keep("5xx")}, []string{"201", "502", "504", "5XX"}},
 		{[]policy.Option{policy.Keep("504")}, []string{"201", "504", "5XX"}},
-		{[]policy.Option{policy.Keep("5xx"), policy.Uncertain("502"), policy.Free("504")}, []string{"201", "5XX"}},
+		{[]policy.Option{policy.Keep("5xx"), policy.Uncertain("502"), policy.Release("504")}, []string{"201", "5XX"}},
 	} {
 		doc := merge(t, text, rows(t, policy.TableRow{Route: "POST /p", Options: row.options}))
 		var got []string

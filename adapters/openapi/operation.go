@@ -150,7 +150,7 @@ func isKept(status string, p *policy.Policy) bool {
 	if strings.EqualFold(status, "5xx") {
 		return slices.ContainsFunc(p.Keep, func(kept string) bool { return strings.HasPrefix(kept, "5") })
 	}
-	return slices.Contains(p.Keep, "5xx") && !slices.Contains(p.Free, status) && !slices.Contains(p.Uncertain, status)
+	return slices.Contains(p.Keep, "5xx") && !slices.Contains(p.Release, status) && !slices.Contains(p.Uncertain, status)
 }
 
 // addProblem describes a response of the engine. A response of the document's own gets

@@ -93,9 +93,9 @@ func valueOf(option string, node ast.Node) (any, error) {
 }
 
 // isStatuses reports whether the option takes statuses. They may be numbers, also one alone:
-// Free: [400, 422], Keep: 422.
+// Release: [400, 422], Keep: 422.
 func isStatuses(option string) bool {
-	return option == "Free" || option == "Keep" || option == "Uncertain"
+	return option == "Release" || option == "Keep" || option == "Uncertain"
 }
 
 // status is a number that every list may hold without quotes.

@@ -100,7 +100,7 @@ func TestEveryOptionHasAName(t *testing.T) {
 		"TTLHours": "48", "TTL": "48h", "LockTTL": "60s", "Required": "false", "ExcludeFields": "[a]", "Methods": "[POST]",
 		"OnStoreError": "FailOpen", "Wait": "2s", "OnAbandoned": "Refuse", "Transactional": "true", "Observe": "true", "MaxRun": "1h",
 		"MaxRequestBytes": "10", "MaxResponseBytes": "10", "StoreTimeout": "1s", "KeepHeaders": "[Set-Cookie]",
-		"Free": "[400, 4xx]", "Keep": "[5xx]", "Uncertain": "[502, '504']",
+		"Release": "[400, 4xx]", "Keep": "[5xx]", "Uncertain": "[502, '504']",
 		"Remember": "90m", "RememberHours": "720", "KeyAge": "23h",
 		"KeyField": "request_id", "KeyFormat": "UUID", "RedactFields": "[client_secret]", "IncludeFields": "[amount]", "IncludeHeaders": "[X-Api-Version]", "ExactBytes": "true",
 	}
@@ -301,12 +301,12 @@ routes:
 func TestStatuses(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"{Keep: [422]}": "Keep=422", "{Keep: 422}": "Keep=422", "{Keep: 5xx}": "Keep=5xx", `{Free: "422", Uncertain: [502, "504"]}`: "Free=422 Uncertain=502,504",
+		"{Keep: [422]}": "Keep=422", "{Keep: 422}": "Keep=422", "{Keep: 5xx}": "Keep=5xx", `{Release: "422", Uncertain: [502, "504"]}`: "Release=422 Uncertain=502,504",
 		"{Uncertain: 1000}":   "f.yaml:2: POST /a: policy: Uncertain is \"1000\": it must be a status from 200 to 599, or a class such as 5xx",
 		"{Uncertain: [1000]}": "f.yaml:2: POST /a: policy: Uncertain is \"1000\": it must be a status from 200 to 599, or a class such as 5xx",
 		"{Keep: 0x1A6}":       "f.yaml:2: POST /a: policy: Keep is \"0x1A6\": it must be a status from 200 to 599, or a class such as 5xx",
-		"{Free: [4.5]}":       "f.yaml:2: POST /a: policy: Free is 4.5: it must be a list of names: put it in quotes",
-		"{Free: true}":        "f.yaml:2: POST /a: policy: Free is true: it must be a list of names",
+		"{Release: [4.5]}":    "f.yaml:2: POST /a: policy: Release is 4.5: it must be a list of names: put it in quotes",
+		"{Release: true}":     "f.yaml:2: POST /a: policy: Release is true: it must be a list of names",
 		"{Methods: 422}":      "f.yaml:2: POST /a: policy: Methods is 422: it must be a list of names",
 		"{Methods: [17]}":     "f.yaml:2: POST /a: policy: Methods is 17: it must be a list of names: put it in quotes",
 	} {

@@ -63,7 +63,7 @@ var dialects = map[string]func() dialect{
 	"stripe": func() dialect {
 		return dialect{
 			options: []core.Option{core.WithReplayHeader("Idempotent-Replayed"), core.WithProblemWriter(writeStripe)},
-			policy:  []policy.Option{policy.Required(false), policy.Keep("500"), policy.Free("400"), policy.IncludeHeaders("X-Endpoint")},
+			policy:  []policy.Option{policy.Required(false), policy.Keep("500"), policy.Release("400"), policy.IncludeHeaders("X-Endpoint")},
 			around:  onePath,
 		}
 	},

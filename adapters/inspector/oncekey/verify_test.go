@@ -216,7 +216,7 @@ var planted = []struct {
 	{"another endpoint is another key", "stripe", bareIf(in("other-url")), nil, "other-endpoint"},
 	{"423 for a running request", "stripe", locked, nil, "concurrent"},
 	{"forgets 500", "stripe", nil, []policy.Option{policy.Keep()}, "keeps-500"},
-	{"keeps what fails validation", "stripe", nil, []policy.Option{policy.Free()}, "invalid"},
+	{"keeps what fails validation", "stripe", nil, []policy.Option{policy.Release()}, "invalid"},
 	{"refuses a key on GET", "stripe", refuseIf(func(r *http.Request) bool { return r.Method == http.MethodGet && !noKey(r) }, 400), nil, "get"},
 }
 

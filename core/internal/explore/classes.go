@@ -92,7 +92,7 @@ func (p *Policy) listed(status int) class {
 			return abandons
 		case slices.Contains(p.Keep, entry):
 			return keeps
-		case slices.Contains(p.Free, entry):
+		case slices.Contains(p.Release, entry):
 			return releases
 		}
 	}

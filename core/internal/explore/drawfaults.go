@@ -35,7 +35,7 @@ func drawUncertain(d *dice, p *Plan) {
 	}
 }
 
-// drawLists puts statuses and classes into lists of their own. Free takes no success.
+// drawLists puts statuses and classes into lists of their own. Release takes no success.
 func drawLists(d *dice, p *Policy) {
 	statuses := []string{"4xx", "5xx", "400", "404", "422", "429", "500", "502", "503", "504", "2xx", "201", "303"}
 	for range 1 + d.below(4) {
@@ -44,7 +44,7 @@ func drawLists(d *dice, p *Policy) {
 		statuses = slices.Delete(statuses, at, at+1)
 		switch list := d.below(3); {
 		case list == 0 && status >= "4":
-			p.Free = append(p.Free, status)
+			p.Release = append(p.Release, status)
 		case list == 1:
 			p.Keep = append(p.Keep, status)
 		default:

@@ -55,7 +55,7 @@ func (p *Plan) describe(b *strings.Builder) {
 	for _, list := range []struct {
 		name     string
 		statuses []string
-	}{{"Free", y.Free}, {"Keep", y.Keep}, {"Uncertain", y.Uncertain}} {
+	}{{"Release", y.Release}, {"Keep", y.Keep}, {"Uncertain", y.Uncertain}} {
 		if len(list.statuses) > 0 {
 			fmt.Fprintf(b, ", %s=%s", list.name, strings.Join(list.statuses, ","))
 		}

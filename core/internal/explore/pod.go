@@ -48,7 +48,7 @@ func newPod(w *world, p Pod) *pod {
 	if w.plan.nests() {
 		simple := w.plan.Policy
 		simple.Transactional, simple.Observe, simple.Abandoned = false, false, Reexecute
-		simple.Free, simple.Keep, simple.Uncertain, simple.KeyField, simple.OtherHeaders = nil, nil, nil, false, false
+		simple.Release, simple.Keep, simple.Uncertain, simple.KeyField, simple.OtherHeaders = nil, nil, nil, false, false
 		pod.inner = engine.MustRoute(simple.options(false, nil, nil)...)
 	}
 	return pod

@@ -17,7 +17,7 @@ type Policy struct {
 	Keep5xx                                  bool // by a Classifier
 	Abandoned                                Abandoned
 	MaxResponse                              int64
-	Free, Keep, Uncertain                    []string // statuses and classes of statuses
+	Release, Keep, Uncertain                 []string // statuses and classes of statuses
 	OnlySuccess                              bool     // the Classifier is failure.OnlySuccess
 	Include                                  bool     // pods leave the nonce out by IncludeFields
 	KeyField                                 bool     // the key is a member of the body
@@ -49,7 +49,7 @@ func (p *Policy) options(exclude bool, classify func(failure.Outcome) failure.Cl
 		policy.StoreTimeout(p.StoreTimeout), policy.MaxRun(p.MaxRun),
 		policy.Transactional(p.Transactional), policy.Observe(p.Observe),
 		policy.MaxResponseBytes(p.MaxResponse), policy.Required(!p.Optional),
-		policy.Free(p.Free...), policy.Keep(p.Keep...), policy.Uncertain(p.Uncertain...),
+		policy.Release(p.Release...), policy.Keep(p.Keep...), policy.Uncertain(p.Uncertain...),
 		policy.SkipIf(func(r *http.Request) bool { return r.Header.Get(skipHeader) != "" }),
 	}
 	switch {

@@ -105,7 +105,7 @@ var policyChanges = []change{
 	func(p *Plan) bool { return zero(&p.Policy.Keep5xx) },
 	func(p *Plan) bool { return zero(&p.Policy.Optional) },
 	func(p *Plan) bool { return zero(&p.Policy.Abandoned) },
-	func(p *Plan) bool { return drop(&p.Policy.Free) },
+	func(p *Plan) bool { return drop(&p.Policy.Release) },
 	func(p *Plan) bool { return drop(&p.Policy.Keep) },
 	func(p *Plan) bool { return drop(&p.Policy.Uncertain) },
 	func(p *Plan) bool { return zero(&p.Policy.Remember) },

@@ -56,8 +56,8 @@ func table() []row {
 		{"after `failure.MarkUncertain(ctx)`", nil, marked(uncertain, finished, refused, again, broken, marked(retryable, finished)), []rules.Fate{rules.Abandon}},
 		{"where `OnAbandoned` is `Refuse`", []policy.Option{policy.OnAbandoned(policy.Refuse)}, broken, []rules.Fate{rules.Abandon}},
 		{
-			"a status in `Free`, `Keep` or `Uncertain`",
-			[]policy.Option{policy.Free("422"), policy.Keep("503"), policy.Uncertain("502")},
+			"a status in `Release`, `Keep` or `Uncertain`",
+			[]policy.Option{policy.Release("422"), policy.Keep("503"), policy.Uncertain("502")},
 			append(statuses(422, 503, 502), failure.Outcome{ContextEnded: true}),
 			[]rules.Fate{rules.Release, rules.Keep, rules.Abandon, rules.Keep},
 		},
