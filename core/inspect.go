@@ -93,11 +93,11 @@ func examine(ctx context.Context, examiner storage.Examiner) (findings []storage
 	return examiner.Examine(ctx), nil
 }
 
-// Settle ends an abandoned key by the word of an operator, see storage.Inspector, and
+// Settle ends an abandoned key as an operator has found out, see storage.Inspector, and
 // reports the event settled_by_hand. The error wraps storage.ErrNotAbandoned where the key
 // is not abandoned under that attempt, also while this process has a response that waits
 // for the store.
-func (i *Inspector) Settle(ctx context.Context, key string, attempt uint64, word storage.Word, by ByHand) error {
+func (i *Inspector) Settle(ctx context.Context, key string, attempt uint64, confirmation storage.Confirmation, by ByHand) error {
 	if err := by.validate(true); err != nil {
 		return err
 	}
@@ -111,16 +111,16 @@ func (i *Inspector) Settle(ctx context.Context, key string, attempt uint64, word
 	if record == nil {
 		return fmt.Errorf("%w: it has no record", storage.ErrNotAbandoned)
 	}
-	if err := i.settle(ctx, key, attempt, word); err != nil {
+	if err := i.settle(ctx, key, attempt, confirmation); err != nil {
 		return err
 	}
 	i.report(ctx, event.SettledByHand, key, record, by)
 	return nil
 }
 
-func (i *Inspector) settle(ctx context.Context, key string, attempt uint64, word storage.Word) (err error) {
+func (i *Inspector) settle(ctx context.Context, key string, attempt uint64, confirmation storage.Confirmation) (err error) {
 	defer panicked.ToError("Store", &err)
-	return i.records.Settle(ctx, key, attempt, word)
+	return i.records.Settle(ctx, key, attempt, confirmation)
 }
 
 // ErrStillRunning is returned by Inspector.Forget for a key whose lease has not ended.
@@ -132,7 +132,7 @@ var ErrStillRunning = errors.New("oncekey: the key's lease has not ended: its ha
 // The error wraps ErrStillRunning for a record in progress whose lease has not ended. Both
 // checks come before the removal, and not in one step with it: for an abandoned key call
 // Settle.
-func (i *Inspector) Forget(ctx context.Context, key string, attempt uint64, word storage.Word, by ByHand) (bool, error) {
+func (i *Inspector) Forget(ctx context.Context, key string, attempt uint64, confirmation storage.Confirmation, by ByHand) (bool, error) {
 	if err := by.validate(true); err != nil {
 		return false, err
 	}
@@ -147,16 +147,16 @@ func (i *Inspector) Forget(ctx context.Context, key string, attempt uint64, word
 	case record.Attempt != attempt:
 		return false, fmt.Errorf("%w: its record is of attempt %d", storage.ErrNotAbandoned, record.Attempt)
 	}
-	removed, err := i.forget(ctx, key, word)
+	removed, err := i.forget(ctx, key, confirmation)
 	if removed && err == nil {
 		i.report(ctx, event.Forgotten, key, record, by)
 	}
 	return removed, err
 }
 
-func (i *Inspector) forget(ctx context.Context, key string, word storage.Word) (removed bool, err error) {
+func (i *Inspector) forget(ctx context.Context, key string, confirmation storage.Confirmation) (removed bool, err error) {
 	defer panicked.ToError("Store", &err)
-	return i.records.Forget(ctx, key, word)
+	return i.records.Forget(ctx, key, confirmation)
 }
 
 func (i *Inspector) report(ctx context.Context, result event.Result, key string, record *storage.Record, by ByHand) {

@@ -52,17 +52,17 @@ func keyOfPayment(s *service) string {
 func TestSettledByHand(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		word storage.Word
-		code string // of the next response; "" for a run
+		confirmation storage.Confirmation
+		code         string // of the next response; "" for a run
 	}{{storage.Happened, problem.NotReplayable}, {storage.DidNotHappen, ""}} {
 		s := newService(t, memstore.New(), uncertain, policy.OnAbandoned(policy.Refuse))
 		s.post(t.Context(), "k1", payment)
 		i := inspectorOf(t, s)
-		if err := i.Settle(t.Context(), keyOfPayment(s), 2, test.word, ortiz); !errors.Is(err, storage.ErrNotAbandoned) {
+		if err := i.Settle(t.Context(), keyOfPayment(s), 2, test.confirmation, ortiz); !errors.Is(err, storage.ErrNotAbandoned) {
 			t.Errorf("another attempt than the record's: %v, want %v", err, storage.ErrNotAbandoned)
 		}
 		s.wantEvent(t, event.SettledByHand, 0)
-		if err := i.Settle(t.Context(), keyOfPayment(s), 1, test.word, ortiz); err != nil {
+		if err := i.Settle(t.Context(), keyOfPayment(s), 1, test.confirmation, ortiz); err != nil {
 			t.Fatal(err)
 		}
 		all := s.events.seen()

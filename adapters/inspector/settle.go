@@ -44,7 +44,7 @@ func attemptOf(v visit) (uint64, error) {
 	return attempt, nil
 }
 
-// settle ends an abandoned key by the word of the operator.
+// settle ends an abandoned key for the operator.
 func (p *Page) settle(v visit) (screen, error) {
 	id := v.PathValue("id")
 	attempt, err := attemptOf(v)
@@ -55,11 +55,11 @@ func (p *Page) settle(v visit) (screen, error) {
 	if !ok {
 		return p.again(v, id, filled)
 	}
-	word, notice := storage.Happened, "happened"
+	confirmation, notice := storage.Happened, "happened"
 	if filled.Found == didNotHappen {
-		word, notice = storage.DidNotHappen, "not-happened"
+		confirmation, notice = storage.DidNotHappen, "not-happened"
 	}
-	err = p.records.Settle(v.Context(), id, attempt, word, core.ByHand{Operator: v.operator.Name, Reason: filled.Why})
+	err = p.records.Settle(v.Context(), id, attempt, confirmation, core.ByHand{Operator: v.operator.Name, Reason: filled.Why})
 	return p.changed(v, id, notice, err)
 }
 

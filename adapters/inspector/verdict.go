@@ -166,7 +166,7 @@ func ran(record *storage.Record) string {
 	return strings.TrimSuffix(text, ".") + ", and took " + inWords(record.Finished.Sub(record.Created)) + "."
 }
 
-// settledByHand is the sentence about the operator's word. The time of the run is not known.
+// settledByHand is the sentence about the operator's decision. The time of the run is not known.
 func settledByHand(record *storage.Record) string {
 	if record.Finished.IsZero() {
 		return " It was abandoned, and then settled by hand. No response is known."

@@ -36,8 +36,8 @@ func (s *Store) Lookup(ctx context.Context, key string) (*storage.Record, error)
 }
 
 // Settle implements [storage.Inspector].
-func (s *Store) Settle(ctx context.Context, key string, attempt uint64, word storage.Word) error {
-	happened, err := records.Happened(word)
+func (s *Store) Settle(ctx context.Context, key string, attempt uint64, confirmation storage.Confirmation) error {
+	happened, err := records.Happened(confirmation)
 	if err == nil {
 		err = ctx.Err()
 	}
@@ -72,8 +72,8 @@ func (s *Store) Settle(ctx context.Context, key string, attempt uint64, word sto
 
 // Forget implements [storage.Inspector]. It also deletes the attempt number of a key that
 // was released without steps, which counts as no record.
-func (s *Store) Forget(ctx context.Context, key string, word storage.Word) (bool, error) {
-	if word != storage.RerunIsSafe {
+func (s *Store) Forget(ctx context.Context, key string, confirmation storage.Confirmation) (bool, error) {
+	if confirmation != storage.RerunIsSafe {
 		return false, errRerunNotConfirmed
 	}
 	if err := ctx.Err(); err != nil {

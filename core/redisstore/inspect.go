@@ -56,8 +56,8 @@ func (s *Store) snapshot(ctx context.Context, key string) (*snapshot, error) {
 // Forget implements [storage.Inspector]. It also deletes a value that is not a
 // record, and then returns true. It also deletes the attempt number of a key that was
 // released without steps, which counts as no record.
-func (s *Store) Forget(ctx context.Context, key string, word storage.Word) (bool, error) {
-	if word != storage.RerunIsSafe {
+func (s *Store) Forget(ctx context.Context, key string, confirmation storage.Confirmation) (bool, error) {
+	if confirmation != storage.RerunIsSafe {
 		return false, errRerunNotConfirmed
 	}
 	there, err := bounded(ctx, s, func(ctx context.Context) (bool, error) {

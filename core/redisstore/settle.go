@@ -12,8 +12,8 @@ import (
 // Settle implements [storage.Inspector]. It reads the record and replaces it by a
 // script, in two round trips. With [WaitReplicas] the record counts as settled when
 // the replicas have it: after an [ErrTooFewReplicas], look the record up again.
-func (s *Store) Settle(ctx context.Context, key string, attempt uint64, word storage.Word) error {
-	happened, err := records.Happened(word)
+func (s *Store) Settle(ctx context.Context, key string, attempt uint64, confirmation storage.Confirmation) error {
+	happened, err := records.Happened(confirmation)
 	if err != nil {
 		return fmt.Errorf("redisstore: settle: %w", err)
 	}

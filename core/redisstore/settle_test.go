@@ -42,13 +42,13 @@ func TestSettleWhoseReplyIsLost(t *testing.T) {
 	server := redistest.Start(t)
 	store := redisstore.New(connect(t, server, nil))
 	for key, remember := range map[string]time.Duration{"plain": 0, "remembered": time.Hour} {
-		for _, word := range []storage.Word{storage.Happened, storage.DidNotHappen} {
-			key := key + string(word[len(word)-8:])
+		for _, confirmation := range []storage.Confirmation{storage.Happened, storage.DidNotHappen} {
+			key := key + string(confirmation[len(confirmation)-8:])
 			abandon(t, store, key, remember)
 			rdb := connect(t, server, nil)
 			rdb.AddHook(&repeated{})
-			must(t, redisstore.New(rdb).Settle(t.Context(), key, 1, word))
-			if err := store.Settle(t.Context(), key, 1, word); !errors.Is(err, storage.ErrNotAbandoned) {
+			must(t, redisstore.New(rdb).Settle(t.Context(), key, 1, confirmation))
+			if err := store.Settle(t.Context(), key, 1, confirmation); !errors.Is(err, storage.ErrNotAbandoned) {
 				t.Errorf("another Settle returned %v, want ErrNotAbandoned", err)
 			}
 		}

@@ -77,22 +77,22 @@ func (s *Store) List(ctx context.Context, filter storage.Filter, page storage.Pa
 
 // Settle implements [storage.Inspector]. It needs no key, because a settled record has no
 // response. When the next store is no Inspector the error is [errors.ErrUnsupported].
-func (s *Store) Settle(ctx context.Context, key string, attempt uint64, word storage.Word) error {
+func (s *Store) Settle(ctx context.Context, key string, attempt uint64, confirmation storage.Confirmation) error {
 	next, can := s.next.(storage.Inspector)
 	if !can {
 		return s.unsupported("settle")
 	}
-	return next.Settle(ctx, key, attempt, word)
+	return next.Settle(ctx, key, attempt, confirmation)
 }
 
 // Forget implements [storage.Inspector]. It forgets records that cannot be opened, too.
 // When the next store is no Inspector the error is [errors.ErrUnsupported].
-func (s *Store) Forget(ctx context.Context, key string, word storage.Word) (bool, error) {
+func (s *Store) Forget(ctx context.Context, key string, confirmation storage.Confirmation) (bool, error) {
 	next, can := s.next.(storage.Inspector)
 	if !can {
 		return false, s.unsupported("forget")
 	}
-	return next.Forget(ctx, key, word)
+	return next.Forget(ctx, key, confirmation)
 }
 
 // Check implements [storage.Checker]. The next store's check comes first. Then the AEAD

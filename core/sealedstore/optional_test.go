@@ -170,7 +170,7 @@ func TestSettleWithoutTheKey(t *testing.T) {
 	must(t, store.Extend(t.Context(), win(t, store, claim("key")), 0))
 	must(t, sealedstore.New(next, newGCM(2)).Settle(t.Context(), "key", 1, storage.Happened))
 	if r := testkit.Find(t, store, claim("key")); r.State != storage.Unreplayable || r.Status != storage.StatusByHand {
-		t.Errorf("the record is %+v, want the operator's word", r)
+		t.Errorf("the record is %+v, want the operator's decision", r)
 	}
 }
 

@@ -40,13 +40,13 @@ func (s *Store) List(ctx context.Context, filter storage.Filter, page storage.Pa
 }
 
 // Settle implements [storage.Inspector].
-func (s *Store) Settle(ctx context.Context, key string, attempt uint64, word storage.Word) error {
-	return s.records.Settle(ctx, key, attempt, word)
+func (s *Store) Settle(ctx context.Context, key string, attempt uint64, confirmation storage.Confirmation) error {
+	return s.records.Settle(ctx, key, attempt, confirmation)
 }
 
 // Forget implements [storage.Inspector]. It also deletes the attempt number.
-func (s *Store) Forget(ctx context.Context, key string, word storage.Word) (bool, error) {
-	return s.records.Forget(ctx, key, word)
+func (s *Store) Forget(ctx context.Context, key string, confirmation storage.Confirmation) (bool, error) {
+	return s.records.Forget(ctx, key, confirmation)
 }
 
 // Sweep removes the records that expired before the last full hour, and returns their

@@ -22,22 +22,22 @@ type Inspector interface {
 	// is invalid (see Filter.Validate, Page.Validate), and for a cursor that it recognizes
 	// as another store's.
 	List(ctx context.Context, filter Filter, page Page) (Listing, error)
-	// Settle ends an abandoned key by the word of an operator who has found out what its
-	// run did. The record must be in progress under the attempt that the operator has
-	// seen, with a lease that has ended. Otherwise Settle returns ErrNotAbandoned and
-	// changes no record. The comparison and the change are one atomic step.
+	// Settle ends an abandoned key for an operator who has found out what its run did.
+	// The record must be in progress under the attempt that the operator has seen, with a
+	// lease that has ended. Otherwise Settle returns ErrNotAbandoned and changes no record.
+	// The comparison and the change are one atomic step.
 	//
 	// With Happened the record becomes Unreplayable with StatusByHand. It expires when it
 	// would have, and a Remember holds. Retries get an error and never run. With
 	// DidNotHappen the key is released as by Store.Release without Steps, and the next
 	// request runs with a higher attempt number. In both cases the holder of the old lease
 	// has lost it where the store still has a record.
-	Settle(ctx context.Context, key string, attempt uint64, word Word) error
+	Settle(ctx context.Context, key string, attempt uint64, confirmation Confirmation) error
 	// Forget removes a record, so that the next request with its key runs. Pass
 	// RerunIsSafe to confirm that a second run is safe. Forget reports whether there
 	// was a record. A key that was released without Steps counts as no record, but its
 	// attempt number is removed too. A holder whose record was removed may still settle.
-	Forget(ctx context.Context, key string, word Word) (bool, error)
+	Forget(ctx context.Context, key string, confirmation Confirmation) (bool, error)
 }
 
 // Filter selects records of a list. The zero Filter selects all.
@@ -90,17 +90,17 @@ type Entry struct {
 // status.
 const StatusByHand = 999
 
-// Word is a confirmation that Settle and Forget require.
-type Word string
+// Confirmation is a statement that Settle and Forget require of the operator.
+type Confirmation string
 
-// The words of Inspector.Settle and Inspector.Forget.
+// The confirmations of Inspector.Settle and Inspector.Forget.
 const (
-	// RerunIsSafe is Forget's only word. It confirms that the operation had no effect,
-	// or that the effect may happen again.
-	RerunIsSafe Word = "I have checked that running this request again is safe"
-	// Happened is a word of Settle. It confirms that the operation had its effect.
-	Happened Word = "I have checked that the operation happened"
-	// DidNotHappen is a word of Settle. It confirms that the operation had no effect,
-	// and will not have one.
-	DidNotHappen Word = "I have checked that the operation did not happen"
+	// RerunIsSafe is Forget's only confirmation: it states that the operation had no
+	// effect, or that the effect may happen again.
+	RerunIsSafe Confirmation = "I have checked that running this request again is safe"
+	// Happened is for Settle: it states that the operation had its effect.
+	Happened Confirmation = "I have checked that the operation happened"
+	// DidNotHappen is for Settle: it states that the operation had no effect, and will
+	// not have one.
+	DidNotHappen Confirmation = "I have checked that the operation did not happen"
 )

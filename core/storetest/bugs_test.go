@@ -91,7 +91,7 @@ const (
 	listOfAnyLength
 	forgetDoesNothing
 	forgetIgnoresReleased
-	forgetWithoutWord
+	forgetWithoutConfirmation
 	inspectsAfterTheEnd
 	worksAfterTheEnd
 	digestForgotten
@@ -281,7 +281,7 @@ func generalBugs() []brokenStore {
 		{"a list takes any limit", listOfAnyLength, "list with invalid arguments"},
 		{"forget has no effect", forgetDoesNothing, "forget"},
 		{"forget leaves a released key", forgetIgnoresReleased, "forget a released key"},
-		{"forget does not require RerunIsSafe", forgetWithoutWord, "forget without RerunIsSafe"},
+		{"forget does not require RerunIsSafe", forgetWithoutConfirmation, "forget without RerunIsSafe"},
 		{"inspecting ignores the context", inspectsAfterTheEnd, "inspect with an ended context"},
 		{"a call works after its context has ended", worksAfterTheEnd, "ended context in a store that never waits"},
 		{"an ended context goes unnoticed", contextIgnored, "ended context in a store that never waits"},

@@ -125,14 +125,14 @@ var decideCases = []testCase{
 			abandoned.Key = key(4)
 			f.win(abandoned, 1, false)
 			f.wait(2 * f.unit)
-			for _, word := range []storage.Word{storage.Happened, storage.DidNotHappen} {
-				f.settles(storage.ErrNotAbandoned, current.Key, 2, word)
-				f.settles(storage.ErrNotAbandoned, current.Key, 1, word)
-				f.settles(storage.ErrNotAbandoned, done.Key, 1, word)
-				f.settles(storage.ErrNotAbandoned, key(3), 1, word)
-				f.settles(storage.ErrNotAbandoned, buried.Key, 1, word)
+			for _, confirmation := range []storage.Confirmation{storage.Happened, storage.DidNotHappen} {
+				f.settles(storage.ErrNotAbandoned, current.Key, 2, confirmation)
+				f.settles(storage.ErrNotAbandoned, current.Key, 1, confirmation)
+				f.settles(storage.ErrNotAbandoned, done.Key, 1, confirmation)
+				f.settles(storage.ErrNotAbandoned, key(3), 1, confirmation)
+				f.settles(storage.ErrNotAbandoned, buried.Key, 1, confirmation)
 				for _, attempt := range []uint64{0, 2, 1 << 63} {
-					f.settles(storage.ErrNotAbandoned, abandoned.Key, attempt, word)
+					f.settles(storage.ErrNotAbandoned, abandoned.Key, attempt, confirmation)
 				}
 			}
 			f.holds(current)
@@ -151,13 +151,13 @@ var decideCases = []testCase{
 		},
 	},
 	{
-		name: "settle without a word",
+		name: "settle without a confirmation",
 		rule: "Settle changes no record for a caller that passes neither Happened nor DidNotHappen",
 		test: func(f *fixture) {
 			lease := f.abandon()
-			for _, word := range []storage.Word{"", "please", storage.RerunIsSafe, storage.Happened + "."} {
-				if err := f.inspector().Settle(f.Context(), lease.Key, 1, word); err == nil || errors.Is(err, storage.ErrNotAbandoned) {
-					f.Errorf("Settle with %q returned %v, want an error about the word", word, err)
+			for _, confirmation := range []storage.Confirmation{"", "please", storage.RerunIsSafe, storage.Happened + "."} {
+				if err := f.inspector().Settle(f.Context(), lease.Key, 1, confirmation); err == nil || errors.Is(err, storage.ErrNotAbandoned) {
+					f.Errorf("Settle with %q returned %v, want an error about the confirmation", confirmation, err)
 				}
 			}
 			f.win(f.takeOver(), 2, true)
@@ -166,13 +166,13 @@ var decideCases = []testCase{
 	{
 		name: "concurrent operators",
 		rule: "of several operators who settle an abandoned key at once, exactly one succeeds. The others get ErrNotAbandoned, " +
-			"and the word of the first stands",
+			"and the confirmation of the first stands",
 		test: func(f *fixture) {
 			inspector, lease := f.inspector(), f.abandon()
-			words := []storage.Word{storage.Happened, storage.DidNotHappen}
+			confirmations := []storage.Confirmation{storage.Happened, storage.DidNotHappen}
 			var won [2]atomic.Int64
 			f.together(operators, func(n int) error {
-				err := inspector.Settle(f.Context(), lease.Key, 1, words[n%2])
+				err := inspector.Settle(f.Context(), lease.Key, 1, confirmations[n%2])
 				if err == nil {
 					won[n%2].Add(1)
 				}
@@ -240,9 +240,9 @@ func orNotAbandoned(err error) error {
 }
 
 // settles expects the error of a Settle, or nil.
-func (f *fixture) settles(want error, key string, attempt uint64, word storage.Word) {
+func (f *fixture) settles(want error, key string, attempt uint64, confirmation storage.Confirmation) {
 	f.Helper()
-	if err := f.inspector().Settle(f.Context(), key, attempt, word); !errors.Is(err, want) {
+	if err := f.inspector().Settle(f.Context(), key, attempt, confirmation); !errors.Is(err, want) {
 		f.Fatalf("Settle of attempt %d of %s returned %v, want %v", attempt, key, err, want)
 	}
 }

@@ -216,9 +216,9 @@ var inspectorCases = []testCase{
 		rule: "Forget changes no record for a caller that does not pass RerunIsSafe",
 		test: func(f *fixture) {
 			lease := f.win(f.claim(), 1, false)
-			for _, word := range []storage.Word{"", "please", storage.RerunIsSafe + "."} {
-				if there, err := f.inspector().Forget(f.Context(), lease.Key, word); err == nil || there {
-					f.Errorf("Forget with %q returned %t and %v, want an error", word, there, err)
+			for _, confirmation := range []storage.Confirmation{"", "please", storage.RerunIsSafe + "."} {
+				if there, err := f.inspector().Forget(f.Context(), lease.Key, confirmation); err == nil || there {
+					f.Errorf("Forget with %q returned %t and %v, want an error", confirmation, there, err)
 				}
 			}
 			f.holds(lease)

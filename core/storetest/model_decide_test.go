@@ -35,19 +35,19 @@ const (
 	decideFinished
 	decideReleased
 	decideTombstones
-	decideByAnyWord
+	decideByAnyConfirmation
 	decideNotAtomic
 )
 
-func (m *model) Settle(ctx context.Context, key string, attempt uint64, word storage.Word) error {
+func (m *model) Settle(ctx context.Context, key string, attempt uint64, confirmation storage.Confirmation) error {
 	if err := m.inspect(ctx); err != nil {
 		return err
 	}
 	defer m.mutex.Unlock()
 	switch {
-	case m.bug == decideByAnyWord && word != storage.Happened:
-		word = storage.DidNotHappen
-	case word != storage.Happened && word != storage.DidNotHappen:
+	case m.bug == decideByAnyConfirmation && confirmation != storage.Happened:
+		confirmation = storage.DidNotHappen
+	case confirmation != storage.Happened && confirmation != storage.DidNotHappen:
 		return errors.New("pass storage.Happened or storage.DidNotHappen")
 	}
 	e := m.lookUp(key)
@@ -55,7 +55,7 @@ func (m *model) Settle(ctx context.Context, key string, attempt uint64, word sto
 		return storage.ErrNotAbandoned
 	}
 	m.gap(decideNotAtomic)
-	if word == storage.Happened {
+	if confirmation == storage.Happened {
 		m.records[key] = m.happened(e)
 	} else {
 		m.didNotHappen(key, e)
@@ -179,7 +179,7 @@ func decideBugs() []brokenStore {
 		{"a list ignores Within", listIgnoresWithin, "list many keys"},
 		{"a list with a small budget does not advance", listStandsStill, "list within a budget"},
 		{"a list counts only matches", listCountsMatches, "list within a budget"},
-		{"an operator's word makes a response", decideAsCompleted, "settle: it happened"},
+		{"an operator's confirmation makes a response", decideAsCompleted, "settle: it happened"},
 		{"a settled record has no status", decideWithoutStatus, "settle: it happened"},
 		{"a settled record has no origin", decideForgetsOrigin, "settle: it happened"},
 		{"a settled record has steps", decideKeepsSteps, "settle: it happened"},
@@ -195,7 +195,7 @@ func decideBugs() []brokenStore {
 		{"a finished key is settled by hand", decideFinished, "settle only an abandoned key"},
 		{"a released key is settled by hand", decideReleased, "settle only an abandoned key"},
 		{"a tombstone is settled by hand", decideTombstones, "settle only an abandoned key"},
-		{"any word settles", decideByAnyWord, "settle without a word"},
+		{"any confirmation settles", decideByAnyConfirmation, "settle without a confirmation"},
 		{"settling by hand is not atomic", decideNotAtomic, "concurrent operators"},
 		{"settling by hand overwrites a take-over", decideNotAtomic, "settle against a take-over"},
 		{"settling by hand ignores the context", inspectsAfterTheEnd, "inspect with an ended context"},

@@ -114,12 +114,12 @@ func (m *model) cut(l storage.Listing) storage.Listing {
 	return l
 }
 
-func (m *model) Forget(ctx context.Context, key string, word storage.Word) (bool, error) {
+func (m *model) Forget(ctx context.Context, key string, confirmation storage.Confirmation) (bool, error) {
 	if err := m.inspect(ctx); err != nil {
 		return false, err
 	}
 	defer m.mutex.Unlock()
-	if word != storage.RerunIsSafe && m.bug != forgetWithoutWord {
+	if confirmation != storage.RerunIsSafe && m.bug != forgetWithoutConfirmation {
 		return false, errors.New("pass storage.RerunIsSafe")
 	}
 	e := m.lookUp(key)

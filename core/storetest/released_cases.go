@@ -203,8 +203,8 @@ var releasedCases = []testCase{
 			f.lists("in all states", storage.Filter{}, lease.Key)
 			f.lists("in progress", storage.Filter{States: []storage.State{storage.InProgress}})
 			f.lists("abandoned", storage.Filter{Abandoned: true})
-			for _, word := range []storage.Word{storage.Happened, storage.DidNotHappen} {
-				f.settles(storage.ErrNotAbandoned, lease.Key, 1, word)
+			for _, confirmation := range []storage.Confirmation{storage.Happened, storage.DidNotHappen} {
+				f.settles(storage.ErrNotAbandoned, lease.Key, 1, confirmation)
 			}
 			f.isReleased(lease)
 		},

@@ -25,7 +25,7 @@ func TestExamineNamesTheTier(t *testing.T) {
 }
 
 // An operator who settles a key closes the key in the hot tier first: an older response
-// there is not replayed beside the operator's word.
+// there is not replayed beside the operator's decision.
 func TestSettleClosesTheHotTier(t *testing.T) {
 	t.Parallel()
 	s := newTiers()
@@ -42,7 +42,7 @@ func TestSettleClosesTheHotTier(t *testing.T) {
 	}
 	must(t, s.Settle(t.Context(), "key", 1, storage.Happened))
 	if r := find(t, s, claim("key")); r.State != storage.Unreplayable || r.Status != storage.StatusByHand {
-		t.Errorf("the record is %+v, want the operator's word", r)
+		t.Errorf("the record is %+v, want the operator's decision", r)
 	}
 }
 

@@ -36,15 +36,15 @@ func (s *Store) List(ctx context.Context, filter storage.Filter, page storage.Pa
 // Settle closes the key in the hot tier first: if that fails, no record has changed, and
 // Settle can be repeated. When one of the tiers is no Inspector, Settle changes no record
 // and returns an error that is [errors.ErrUnsupported].
-func (s *Store) Settle(ctx context.Context, key string, attempt uint64, word storage.Word) error {
-	if _, err := records.Happened(word); err != nil {
+func (s *Store) Settle(ctx context.Context, key string, attempt uint64, confirmation storage.Confirmation) error {
+	if _, err := records.Happened(confirmation); err != nil {
 		return fmt.Errorf("tieredstore: settle %q: %w", key, err)
 	}
 	durable, err := s.closed(ctx, "settle", key)
 	if err != nil {
 		return err
 	}
-	return durable.Settle(ctx, key, attempt, word)
+	return durable.Settle(ctx, key, attempt, confirmation)
 }
 
 // Forget implements [storage.Inspector]. It reports whether the durable tier had a
@@ -52,15 +52,15 @@ func (s *Store) Settle(ctx context.Context, key string, attempt uint64, word sto
 // and Forget can be repeated. For five seconds and a [HotTimeout] only the durable
 // tier then serves the key. When one of the tiers is no Inspector, Forget removes no
 // record and returns an error that is [errors.ErrUnsupported].
-func (s *Store) Forget(ctx context.Context, key string, word storage.Word) (bool, error) {
-	if word != storage.RerunIsSafe {
+func (s *Store) Forget(ctx context.Context, key string, confirmation storage.Confirmation) (bool, error) {
+	if confirmation != storage.RerunIsSafe {
 		return false, errRerunNotConfirmed
 	}
 	durable, err := s.closed(ctx, "forget", key)
 	if err != nil {
 		return false, err
 	}
-	return durable.Forget(ctx, key, word)
+	return durable.Forget(ctx, key, confirmation)
 }
 
 // closed closes a key in the hot tier, and returns the durable tier.

@@ -213,19 +213,19 @@ func (l *link) List(ctx context.Context, filter storage.Filter, page storage.Pag
 	return found, err
 }
 
-func (l *link) Settle(ctx context.Context, key string, attempt uint64, word storage.Word) error {
+func (l *link) Settle(ctx context.Context, key string, attempt uint64, confirmation storage.Confirmation) error {
 	return l.call(ctx, "Settle", func() error {
 		return l.write(func(store *memstore.Store, _ time.Duration) error {
-			return store.Settle(context.Background(), key, attempt, word)
+			return store.Settle(context.Background(), key, attempt, confirmation)
 		})
 	})
 }
 
-func (l *link) Forget(ctx context.Context, key string, word storage.Word) (bool, error) {
+func (l *link) Forget(ctx context.Context, key string, confirmation storage.Confirmation) (bool, error) {
 	var forgotten atomic.Bool // a late call's result is not read
 	err := l.call(ctx, "Forget", func() error {
 		return l.write(func(store *memstore.Store, _ time.Duration) error {
-			was, err := store.Forget(context.Background(), key, word)
+			was, err := store.Forget(context.Background(), key, confirmation)
 			forgotten.Store(was)
 			return err
 		})

@@ -15,7 +15,7 @@ import (
 	"github.com/oncekey/oncekey/adapters/inspector"
 )
 
-// settleCommand settles an abandoned key by the word of an operator.
+// settleCommand settles an abandoned key for an operator.
 type settleCommand struct {
 	subject
 	Happened     bool   `xor:"found" required:"" help:"The operation happened: retries get 409 not_replayable, and never run."`

@@ -91,11 +91,11 @@ func (f *faulty) Complete(ctx context.Context, l storage.Lease, res storage.Resu
 	return f.Store.Complete(ctx, l, res)
 }
 
-func (f *faulty) Forget(ctx context.Context, key string, word storage.Word) (bool, error) {
+func (f *faulty) Forget(ctx context.Context, key string, confirmation storage.Confirmation) (bool, error) {
 	if f.method == "forget" {
 		return false, f.err
 	}
-	return f.Store.Forget(ctx, key, word)
+	return f.Store.Forget(ctx, key, confirmation)
 }
 
 func TestCanary(t *testing.T) {

@@ -58,11 +58,11 @@ func (w *world) change(ctx context.Context, hands *core.Inspector, o *Operation,
 		_, err := hands.Forget(ctx, key, attempt, storage.RerunIsSafe, by)
 		return err
 	}
-	word := storage.DidNotHappen
+	confirmation := storage.DidNotHappen
 	if _, found := w.effectUnder(keyName(o.Key)); found {
-		word = storage.Happened
+		confirmation = storage.Happened
 	}
-	return hands.Settle(ctx, key, attempt, word, by)
+	return hands.Settle(ctx, key, attempt, confirmation, by)
 }
 
 // storageKey is the storage key of a key of the plan.
@@ -88,10 +88,10 @@ func (l *link) Lookup(ctx context.Context, key string) (record *storage.Record, 
 }
 
 // Settle implements storage.Inspector.
-func (l *link) Settle(ctx context.Context, key string, attempt uint64, word storage.Word) error {
+func (l *link) Settle(ctx context.Context, key string, attempt uint64, confirmation storage.Confirmation) error {
 	refused := storage.ErrNotAbandoned
 	err := l.reach(ctx, 2, func(f Fact) {
-		if l.world.store.settle(key, attempt, word == storage.Happened) {
+		if l.world.store.settle(key, attempt, confirmation == storage.Happened) {
 			refused, f.Kind, f.Attempt, f.Text = nil, Changed, attempt, "settled"
 			l.world.add(f)
 		}
@@ -100,7 +100,7 @@ func (l *link) Settle(ctx context.Context, key string, attempt uint64, word stor
 }
 
 // Forget implements storage.Inspector.
-func (l *link) Forget(ctx context.Context, key string, _ storage.Word) (removed bool, err error) {
+func (l *link) Forget(ctx context.Context, key string, _ storage.Confirmation) (removed bool, err error) {
 	err = l.reach(ctx, 4, func(f Fact) {
 		if removed = l.world.store.forget(key); removed {
 			f.Kind, f.Text = Changed, "forgotten"
@@ -147,7 +147,7 @@ func (s *store) lookup(key string) *storage.Record {
 // isForgotten reports whether only the attempt's number is left of a record.
 func (r *record) isForgotten() bool { return r.result.State == 0 }
 
-// settle ends an abandoned key. The word of an operator begins a new life of the key.
+// settle ends an abandoned key. The decision of an operator begins a new life of the key.
 func (s *store) settle(key string, attempt uint64, happened bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

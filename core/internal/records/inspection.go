@@ -7,15 +7,15 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-var errWord = errors.New("pass storage.Happened or storage.DidNotHappen, after you have checked which of them is true")
+var errConfirmation = errors.New("pass storage.Happened or storage.DidNotHappen, after you have checked which of them is true")
 
-// Happened reports whether a word of Settle confirms that the operation happened. It
-// returns an error for a word that is not one of Settle's.
-func Happened(word storage.Word) (bool, error) {
-	if word != storage.Happened && word != storage.DidNotHappen {
-		return false, errWord
+// Happened reports whether a confirmation of Settle says that the operation happened. It
+// returns an error for one that is not Settle's.
+func Happened(confirmation storage.Confirmation) (bool, error) {
+	if confirmation != storage.Happened && confirmation != storage.DidNotHappen {
+		return false, errConfirmation
 	}
-	return word == storage.Happened, nil
+	return confirmation == storage.Happened, nil
 }
 
 // Budget is the rest of a page's LookAt and Within.

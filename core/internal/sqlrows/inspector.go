@@ -24,8 +24,8 @@ const (
 var (
 	// errRerunNotConfirmed refuses a Forget without storage.RerunIsSafe.
 	errRerunNotConfirmed = errors.New("forget: pass storage.RerunIsSafe if the request may run again")
-	// errUnknownWord refuses a Settle without one of its words.
-	errUnknownWord = errors.New("settle: pass storage.Happened or storage.DidNotHappen")
+	// errUnknownConfirmation refuses a Settle without one of its confirmations.
+	errUnknownConfirmation = errors.New("settle: pass storage.Happened or storage.DidNotHappen")
 )
 
 // Lookup implements [storage.Inspector].
@@ -128,14 +128,14 @@ func (s *Records) listed(ctx context.Context, key string, r *Row, unreadable err
 }
 
 // Settle implements [storage.Inspector].
-func (s *Records) Settle(ctx context.Context, key string, attempt uint64, word storage.Word) error {
+func (s *Records) Settle(ctx context.Context, key string, attempt uint64, confirmation storage.Confirmation) error {
 	settle := Happened
-	switch word {
+	switch confirmation {
 	case storage.Happened:
 	case storage.DidNotHappen:
 		settle = DidNotHappen
 	default:
-		return fmt.Errorf("%s: %w", s.Package, errUnknownWord)
+		return fmt.Errorf("%s: %w", s.Package, errUnknownConfirmation)
 	}
 	token := storage.NewToken()
 
@@ -152,8 +152,8 @@ func (s *Records) Settle(ctx context.Context, key string, attempt uint64, word s
 }
 
 // Forget implements [storage.Inspector]. It also deletes the attempt number.
-func (s *Records) Forget(ctx context.Context, key string, word storage.Word) (forgotten bool, err error) {
-	if word != storage.RerunIsSafe {
+func (s *Records) Forget(ctx context.Context, key string, confirmation storage.Confirmation) (forgotten bool, err error) {
+	if confirmation != storage.RerunIsSafe {
 		return false, fmt.Errorf("%s: %w", s.Package, errRerunNotConfirmed)
 	}
 	err = s.Retry(ctx, func() (err error) {

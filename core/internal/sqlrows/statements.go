@@ -128,7 +128,7 @@ const forgetStatement = `DELETE FROM {table} WHERE record_key = :key AND token =
 const isAbandoned = `record_key = :key AND attempt = :attempt AND state = 'in_progress' AND version = 1 AND lease_until <= :now
 	AND expires_at > :now AND ` + notOver
 
-// happenedStatement and didNotHappenStatement are an operator's word. A new token makes
+// happenedStatement and didNotHappenStatement are an operator's decision. A new token makes
 // the lease of the old holder lost. The status is storage.StatusByHand.
 const (
 	happenedStatement = `

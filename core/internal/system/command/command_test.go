@@ -143,7 +143,7 @@ func named(command, key string, more ...string) []string {
 }
 
 // A night on call: three keys are looked at, one is settled, one forgotten, and one is in
-// flight and stays as it is. The service then responds by the operator's word.
+// flight and stays as it is. The service then responds by the operator's decision.
 func (o operator) nightOnCall(s *shop) {
 	s.post("order-41", `{"amount":4200,"currency":"EUR"}`)
 	s.post("order-42", `{"amount":100}`)
