@@ -9,7 +9,8 @@ import (
 // String returns the settings that differ from the defaults, in the notation of Parse and
 // in the order of the fields: "TTLHours=48 LockTTL=60s OnAbandoned=Refuse". It returns ""
 // for the defaults. Parse reads the text again, except for settings that text cannot
-// express: a function appears as "Classifier=func", and a KeyPattern as its expression.
+// express: a function appears as "Classifier=func", a KeyPattern as its expression, and a
+// TTL that is no whole number of hours as "TTL=1h30m".
 func (p *Policy) String() string {
 	standard, _ := New() // the defaults are valid
 	defaults := standard.texts()

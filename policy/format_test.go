@@ -9,7 +9,7 @@ import (
 )
 
 // Every setting is in this text, with another value than the default.
-const everySetting = "TTLHours=48 Remember=1m30s LockTTL=1m Required=false KeyField=id KeyFormat=UUID KeyAge=23h0m " +
+const everySetting = "TTLHours=48 RememberHours=720 LockTTL=1m Required=false KeyField=id KeyFormat=UUID KeyAge=23h0m " +
 	"ExcludeFields=sentAt,nonce IncludeHeaders=X-Version Methods=POST,PUT OnStoreError=FailOpen Wait=2s " +
 	"OnAbandoned=Refuse Observe=true MaxRun=20m MaxRequestBytes=10 MaxResponseBytes=20 StoreTimeout=1.5s " +
 	"Release=422 Keep=503 Uncertain=504 RedactFields=secret KeepHeaders=Date"

@@ -62,13 +62,13 @@ func hours(n int) time.Duration {
 	return time.Duration(min(max(n, -limit), limit)) * time.Hour
 }
 
-// TTL sets Policy.TTL as a duration.
+// TTL sets Policy.TTL as a duration. Text has TTLHours only.
 func TTL(d time.Duration) Option { return func(p *Policy) { p.TTL = d } }
 
 // RememberHours sets Policy.Remember in hours, such as RememberHours(720) for 30 days.
 func RememberHours(n int) Option { return Remember(hours(n)) }
 
-// Remember sets Policy.Remember as a duration.
+// Remember sets Policy.Remember as a duration. Text has RememberHours only.
 func Remember(d time.Duration) Option { return func(p *Policy) { p.Remember = d } }
 
 // LockTTL sets Policy.LockTTL.

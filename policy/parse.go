@@ -28,13 +28,12 @@ const (
 )
 
 // settings lists every option that text can express. Classifier, SkipIf and Recover
-// take functions and are not in the list.
+// take functions and are not in the list. TTL and Remember are there in hours alone, so
+// that a text has one spelling for each of them.
 var settings = []setting{
 	{"TTLHours", number, "a whole number of hours", with(strconv.Atoi, TTLHours), nil},
-	{"TTL", text, "a duration such as 90m", with(time.ParseDuration, TTL), nil},
-	{"LockTTL", text, "a duration such as 60s", with(time.ParseDuration, LockTTL), nil},
 	{"RememberHours", number, "a whole number of hours", with(strconv.Atoi, RememberHours), nil},
-	{"Remember", text, "a duration such as 90m", with(time.ParseDuration, Remember), nil},
+	{"LockTTL", text, "a duration such as 60s", with(time.ParseDuration, LockTTL), nil},
 	{"Required", toggle, "true or false", with(strconv.ParseBool, Required), nil},
 	{"KeyField", text, "a member's name or path, such as request_id", with(parseKeyField, KeyField), nil},
 	{"KeyFormat", text, "UUID, or policy.KeyPattern in Go", with(parseKeyFormat, KeyFormat), nil},
@@ -90,11 +89,6 @@ func Parse(text string) (Policy, error) {
 		}
 		opts = append(opts, opt)
 	}
-	for _, name := range []string{"TTL", "Remember"} {
-		if seen[name] && seen[name+"Hours"] {
-			all = append(all, fmt.Errorf("policy: %s and %sHours are both given: one is enough", name, name))
-		}
-	}
 	p, err := New(opts...)
 	if all = append(all, err); errors.Join(all...) != nil {
 		return Policy{}, errors.Join(all...)
@@ -121,7 +115,7 @@ func settingOf(name string) (*setting, error) {
 		known[i] = s.name
 	}
 	for _, right := range known {
-		if strings.EqualFold(right, name) {
+		if strings.EqualFold(right, name) || right == name+"Hours" {
 			return nil, fmt.Errorf("policy: unknown name %q: did you mean %s?", name, right)
 		}
 	}

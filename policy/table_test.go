@@ -111,7 +111,7 @@ func TestNamed(t *testing.T) {
 		"Required": {true}, "ExactBytes": {true}, "Transactional": {true}, "Observe": {true},
 		"TTLHours": {int64(7)}, "MaxRequestBytes": {int64(7)}, "MaxResponseBytes": {int64(7)},
 		"KeyField": {"90m", "FailOpen", "Refuse", "UUID"}, "KeyFormat": {"UUID"}, // KeyField takes any text
-		"TTL": {"90m"}, "Remember": {"90m"}, "KeyAge": {"90m"}, "RememberHours": {int64(7)}, "LockTTL": {"90m"}, "Wait": {"90m"}, "MaxRun": {"90m"}, "StoreTimeout": {"90m"},
+		"KeyAge": {"90m"}, "RememberHours": {int64(7)}, "LockTTL": {"90m"}, "Wait": {"90m"}, "MaxRun": {"90m"}, "StoreTimeout": {"90m"},
 		"OnStoreError": {"FailOpen"}, "OnAbandoned": {"Refuse"},
 		"ExcludeFields": {[]string{"POST"}, []string{"5xx"}}, "Methods": {[]string{"POST"}, []string{"5xx"}}, "KeepHeaders": {[]string{"POST"}, []string{"5xx"}},
 		"IncludeFields": {[]string{"POST"}, []string{"5xx"}}, "IncludeHeaders": {[]string{"POST"}, []string{"5xx"}},
@@ -152,15 +152,15 @@ func TestNamedReportsTheExpectedForm(t *testing.T) {
 		name  string
 		value any
 	}{
-		`policy: TTLHours is "48": it must be a whole number of hours`:           {"TTLHours", "48"},
-		`policy: Required is "true": it must be true or false`:                   {"Required", "true"},
-		`policy: LockTTL is 60: it must be a duration such as 60s`:               {"LockTTL", int64(60)},
-		`policy: ExcludeFields is "nonce": it must be a list of names`:           {"ExcludeFields", "nonce"},
-		`policy: Wait is [1s]: it must be a duration such as 2s`:                 {"Wait", []string{"1s"}},
-		`policy: OnStoreError is "open": it must be FailClosed or FailOpen`:      {"OnStoreError", "open"},
-		`policy: MaxRequestBytes is 1.5: it must be a whole number of bytes`:     {"MaxRequestBytes", 1.5},
-		`policy: unknown name "ttlHours": did you mean TTLHours?`:                {"ttlHours", int64(1)},
-		`policy: unknown name "Colour": the names are TTLHours, TTL, LockTTL, R`: {"Colour", nil},
+		`policy: TTLHours is "48": it must be a whole number of hours`:            {"TTLHours", "48"},
+		`policy: Required is "true": it must be true or false`:                    {"Required", "true"},
+		`policy: LockTTL is 60: it must be a duration such as 60s`:                {"LockTTL", int64(60)},
+		`policy: ExcludeFields is "nonce": it must be a list of names`:            {"ExcludeFields", "nonce"},
+		`policy: Wait is [1s]: it must be a duration such as 2s`:                  {"Wait", []string{"1s"}},
+		`policy: OnStoreError is "open": it must be FailClosed or FailOpen`:       {"OnStoreError", "open"},
+		`policy: MaxRequestBytes is 1.5: it must be a whole number of bytes`:      {"MaxRequestBytes", 1.5},
+		`policy: unknown name "ttlHours": did you mean TTLHours?`:                 {"ttlHours", int64(1)},
+		`policy: unknown name "Colour": the names are TTLHours, RememberHours, L`: {"Colour", nil},
 	} {
 		if _, err := policy.Named(given.name, given.value); !strings.HasPrefix(fmt.Sprint(err), want) {
 			t.Errorf("got  %v\nwant %s", err, want)

@@ -31,6 +31,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
@@ -174,7 +175,7 @@ func (r *reader) route(route entry, common settings) {
 	r.rows = append(r.rows, row)
 }
 
-// settings are options and the lines of their names.
+// settings are options and the lines of the fields that they set.
 type settings struct {
 	options []policy.Option
 	lines   map[string]int
@@ -194,14 +195,7 @@ func (r *reader) settings(node ast.Node, of string) settings {
 		if err != nil {
 			r.fault(option.line, fmt.Errorf("%s: %w", of, err))
 		}
-		s.lines[option.key] = option.line
-	}
-	for _, name := range []string{"TTL", "Remember"} {
-		if line, both := s.lines[name+"Hours"], s.lines[name] > 0; line > 0 && both {
-			r.fault(line, fmt.Errorf("%s: %s and %sHours are both given: one is enough", of, name, name))
-		} else if line > 0 {
-			s.lines[name] = line // the field that it sets
-		}
+		s.lines[strings.TrimSuffix(option.key, "Hours")] = option.line // TTLHours sets the field TTL
 	}
 	return s
 }

@@ -22,7 +22,7 @@ routes:
   POST /payments: {LockTTL: 60s, ExcludeFields: [clientTimestamp, requestNonce]}
   PATCH /members/{id:[0-9]+}:
     Required: false   # the old app sends no keys
-    TTL: 90m
+    TTLHours: 3
   POST /files/*rest:
   TOOL charge: {Wait: 5s}
   "PUT /:a/:b": {Methods: [PUT, POST], OnStoreError: FailOpen, OnAbandoned: Refuse, MaxRequestBytes: 1024}
@@ -38,7 +38,7 @@ func TestParse(t *testing.T) {
 	ttl := policy.TTLHours(48)
 	want, err := policy.NewTable(
 		policy.TableRow{Source: "idempotency.yaml:4", Route: "POST /payments", Options: []policy.Option{ttl, policy.LockTTL(time.Minute), policy.ExcludeFields("clientTimestamp", "requestNonce")}},
-		policy.TableRow{Source: "idempotency.yaml:5", Route: "PATCH /members/{id:[0-9]+}", Options: []policy.Option{policy.TTL(90 * time.Minute), policy.Required(false)}},
+		policy.TableRow{Source: "idempotency.yaml:5", Route: "PATCH /members/{id:[0-9]+}", Options: []policy.Option{policy.TTLHours(3), policy.Required(false)}},
 		policy.TableRow{Source: "idempotency.yaml:8", Route: "POST /files/*rest", Options: []policy.Option{ttl}},
 		policy.TableRow{Source: "idempotency.yaml:9", Route: "TOOL charge", Options: []policy.Option{ttl, policy.Wait(5 * time.Second)}},
 		policy.TableRow{Source: "idempotency.yaml:10", Route: "PUT /:a/:b", Options: []policy.Option{
@@ -97,11 +97,11 @@ func TestByteOrderMark(t *testing.T) {
 func TestEveryOptionHasAName(t *testing.T) {
 	t.Parallel()
 	values := map[string]string{
-		"TTLHours": "48", "TTL": "48h", "LockTTL": "60s", "Required": "false", "ExcludeFields": "[a]", "Methods": "[POST]",
+		"TTLHours": "48", "LockTTL": "60s", "Required": "false", "ExcludeFields": "[a]", "Methods": "[POST]",
 		"OnStoreError": "FailOpen", "Wait": "2s", "OnAbandoned": "Refuse", "Transactional": "true", "Observe": "true", "MaxRun": "1h",
 		"MaxRequestBytes": "10", "MaxResponseBytes": "10", "StoreTimeout": "1s", "KeepHeaders": "[Set-Cookie]",
 		"Release": "[400, 4xx]", "Keep": "[5xx]", "Uncertain": "[502, '504']",
-		"Remember": "90m", "RememberHours": "720", "KeyAge": "23h",
+		"RememberHours": "720", "KeyAge": "23h",
 		"KeyField": "request_id", "KeyFormat": "UUID", "RedactFields": "[client_secret]", "IncludeFields": "[amount]", "IncludeHeaders": "[X-Api-Version]", "ExactBytes": "true",
 	}
 	_, err := policy.Parse("Nothing=1")
@@ -134,8 +134,7 @@ func TestInvalidFiles(t *testing.T) {
 		"route twice":          {"routes:\n  POST /a:\n  POST /b:\n  POST /a:\n", `t.yaml:4: routes: POST /a is already in line 2`},
 		"route twice, spaced":  {"routes:\n  POST /a:\n  POST  /a:\n", `t.yaml:3: POST /a is declared by t.yaml:2 already`},
 		"option twice":         {"routes:\n  POST /a:\n    TTLHours: 1\n    TTLHours: 2\n", `t.yaml:4: POST /a: TTLHours is already in line 3`},
-		"TTL and TTLHours":     {"routes:\n  POST /a:\n    TTL: 1h\n    TTLHours: 2\n", `t.yaml:4: POST /a: TTL and TTLHours are both given: one is enough`},
-		"Remember twice":       {"routes:\n  POST /a:\n    Remember: 1h\n    RememberHours: 2\n", `t.yaml:4: POST /a: Remember and RememberHours are both given: one is enough`},
+		"TTL as a duration":    {"routes:\n  POST /a:\n    TTL: 1h\n", `t.yaml:3: POST /a: policy: unknown name "TTL": did you mean TTLHours?`},
 		"negative hours":       {"routes:\n  POST /a:\n    LockTTL: 1s\n    RememberHours: -2\n", `t.yaml:4: POST /a: policy: Remember is -2h0m0s: it must be zero or more`},
 		"a number as a name":   {"routes:\n  17: {}\n", `t.yaml:2: routes: 17 is not a name: put it in quotes`},
 		"a merge":              {"x: &x {TTLHours: 1}\nroutes:\n  POST /a:\n    <<: *x\n", `t.yaml:4: POST /a: << is not a name`},
@@ -210,7 +209,7 @@ tables: {}
 	want := []string{
 		`t.yaml:7: unknown name "tables": the names are defaults, routes`,
 		`t.yaml:1: defaults: policy: unknown name "TtlHours": did you mean TTLHours?`,
-		`t.yaml:3: POST payments: policy: unknown name "Colour": the names are TTLHours, TTL, LockTTL, `,
+		`t.yaml:3: POST payments: policy: unknown name "Colour": the names are TTLHours, RememberHours, `,
 		`t.yaml:3: POST payments: policy: LockTTL is 60: it must be a duration such as 60s`,
 		`t.yaml:3: "POST payments" is not a route: the pattern must begin with a slash, as in "POST /payments"`,
 		`t.yaml:4: a policy on GET, which is safe to repeat as it is: declare policies on POST, PATCH, PUT or DELETE`,
