@@ -80,12 +80,3 @@ func isUUID(key string) bool {
 	}
 	return true
 }
-
-func parseKeyFormat(value string) (KeyFormats, error) {
-	if value == UUIDKey.name {
-		return UUIDKey, nil
-	}
-	return KeyFormats{}, errUnknownFormat
-}
-
-var errUnknownFormat = errors.New("unknown format")

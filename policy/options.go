@@ -3,16 +3,11 @@ package policy
 import (
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/oncekey/oncekey/failure"
 )
-
-// Option sets one field of a Policy. A later option overrides an earlier one.
-type Option func(*Policy)
 
 // New applies the options to the default policy. The error names every invalid
 // field (see Validate) and every nil option.
@@ -56,12 +51,6 @@ func From(whole Policy) Option { return func(p *Policy) { *p = whole } }
 // TTLHours sets Policy.TTL in hours.
 func TTLHours(n int) Option { return TTL(hours(n)) }
 
-// hours clamps a number of hours that would overflow. Validate refuses the result.
-func hours(n int) time.Duration {
-	const limit = int(math.MaxInt64 / time.Hour)
-	return time.Duration(min(max(n, -limit), limit)) * time.Hour
-}
-
 // TTL sets Policy.TTL as a duration. Text has TTLHours only.
 func TTL(d time.Duration) Option { return func(p *Policy) { p.TTL = d } }
 
@@ -91,20 +80,17 @@ func SkipIf(skip func(*http.Request) bool) Option { return func(p *Policy) { p.S
 
 // ExcludeFields sets Policy.ExcludeFields.
 func ExcludeFields(fields ...string) Option {
-	fields = slices.Clone(fields)
-	return func(p *Policy) { p.ExcludeFields = fields }
+	return listOf(func(p *Policy) *[]string { return &p.ExcludeFields }, fields)
 }
 
 // IncludeFields sets Policy.IncludeFields.
 func IncludeFields(fields ...string) Option {
-	fields = slices.Clone(fields)
-	return func(p *Policy) { p.IncludeFields = fields }
+	return listOf(func(p *Policy) *[]string { return &p.IncludeFields }, fields)
 }
 
 // IncludeHeaders sets Policy.IncludeHeaders.
 func IncludeHeaders(names ...string) Option {
-	names = slices.Clone(names)
-	return func(p *Policy) { p.IncludeHeaders = names }
+	return listOf(func(p *Policy) *[]string { return &p.IncludeHeaders }, names)
 }
 
 // ExactBytes sets Policy.ExactBytes.
@@ -112,8 +98,7 @@ func ExactBytes(on bool) Option { return func(p *Policy) { p.ExactBytes = on } }
 
 // Methods sets Policy.Methods.
 func Methods(methods ...string) Option {
-	methods = slices.Clone(methods)
-	return func(p *Policy) { p.Methods = methods }
+	return listOf(func(p *Policy) *[]string { return &p.Methods }, methods)
 }
 
 // OnStoreError sets Policy.OnStoreError.
@@ -144,21 +129,14 @@ func MaxResponseBytes(n int64) Option { return func(p *Policy) { p.MaxResponseBy
 func StoreTimeout(d time.Duration) Option { return func(p *Policy) { p.StoreTimeout = d } }
 
 // Release sets Policy.Release, such as Release("400", "422").
-func Release(statuses ...string) Option {
-	statuses = slices.Clone(statuses)
-	return func(p *Policy) { p.Release = statuses }
-}
+func Release(statuses ...string) Option { return listOf(released, statuses) }
 
 // Keep sets Policy.Keep, such as Keep("5xx").
-func Keep(statuses ...string) Option {
-	statuses = slices.Clone(statuses)
-	return func(p *Policy) { p.Keep = statuses }
-}
+func Keep(statuses ...string) Option { return listOf(kept, statuses) }
 
 // Uncertain sets Policy.Uncertain, such as Uncertain("502", "504").
 func Uncertain(statuses ...string) Option {
-	statuses = slices.Clone(statuses)
-	return func(p *Policy) { p.Uncertain = statuses }
+	return listOf(func(p *Policy) *[]string { return &p.Uncertain }, statuses)
 }
 
 // Classifier sets Policy.Classifier.
@@ -168,12 +146,10 @@ func Classifier(classify func(failure.Outcome) failure.Class) Option {
 
 // RedactFields sets Policy.RedactFields, such as RedactFields("client_secret").
 func RedactFields(fields ...string) Option {
-	fields = slices.Clone(fields)
-	return func(p *Policy) { p.RedactFields = fields }
+	return listOf(func(p *Policy) *[]string { return &p.RedactFields }, fields)
 }
 
 // KeepHeaders sets Policy.KeepHeaders.
 func KeepHeaders(names ...string) Option {
-	names = slices.Clone(names)
-	return func(p *Policy) { p.KeepHeaders = names }
+	return listOf(func(p *Policy) *[]string { return &p.KeepHeaders }, names)
 }

@@ -134,6 +134,9 @@ type Policy struct {
 	KeepHeaders []string
 }
 
+// Option sets one field of a Policy. A later option overrides an earlier one.
+type Option func(*Policy)
+
 // StoreErrorMode decides about a request while the store is unavailable.
 type StoreErrorMode uint8
 

@@ -59,12 +59,6 @@ func TestEveryOptionSetsItsField(t *testing.T) {
 	if p, err := policy.New(policy.KeyAge(time.Minute), policy.TTL(time.Second), policy.LockTTL(time.Second), policy.Remember(6*time.Minute)); err != nil || p.KeyAge != time.Minute {
 		t.Errorf("KeyAge is %v, %v", p.KeyAge, err)
 	}
-	if p, err := policy.Parse("Transactional=true"); err != nil || !p.Transactional {
-		t.Errorf("Transactional is %v, %v", p.Transactional, err)
-	}
-	if p, err := policy.Parse("Observe=true"); err != nil || !p.Observe {
-		t.Errorf("Observe is %v, %v", p.Observe, err)
-	}
 	want := policy.Policy{
 		TTL: 48 * time.Hour, Remember: 720 * time.Hour, LockTTL: time.Minute, Required: false,
 		ExcludeFields: []string{"clientTimestamp", "meta.nonce"}, Methods: []string{"PUT"},
@@ -198,19 +192,13 @@ func TestAllFaultsAreReportedAtOnce(t *testing.T) {
 
 func TestParse(t *testing.T) {
 	t.Parallel()
-	got, err := policy.Parse("\tTTLHours=48 RememberHours=720 LockTTL=60s  Required=false\nExcludeFields=clientTimestamp,requestNonce " +
-		"Methods=POST,PUT OnStoreError=FailOpen Wait=2s OnAbandoned=Refuse MaxRun=1h " +
-		"MaxRequestBytes=10 MaxResponseBytes=20 StoreTimeout=1s KeepHeaders=Set-Cookie,Date")
+	got, err := policy.Parse("\tTTLHours=48 LockTTL=60s  Required=false\nExcludeFields=clientTimestamp,requestNonce OnAbandoned=Refuse ")
 	if err != nil {
 		t.Fatal(err)
 	}
 	want, err := policy.New(
-		policy.TTLHours(48), policy.RememberHours(720), policy.LockTTL(time.Minute), policy.Required(false),
-		policy.ExcludeFields("clientTimestamp", "requestNonce"), policy.Methods("POST", "PUT"),
-		policy.OnStoreError(policy.FailOpen), policy.Wait(2*time.Second),
-		policy.OnAbandoned(policy.Refuse), policy.MaxRun(time.Hour),
-		policy.MaxRequestBytes(10), policy.MaxResponseBytes(20),
-		policy.StoreTimeout(time.Second), policy.KeepHeaders("Set-Cookie", "Date"),
+		policy.TTLHours(48), policy.LockTTL(time.Minute), policy.Required(false),
+		policy.ExcludeFields("clientTimestamp", "requestNonce"), policy.OnAbandoned(policy.Refuse),
 	)
 	if err != nil {
 		t.Fatal(err)

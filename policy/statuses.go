@@ -39,27 +39,14 @@ func (p *Policy) listed(status int) (class failure.Class, found bool) {
 	return 0, false
 }
 
-// isStatuses reports whether an entry of a list is a status or a class from first on.
-func isStatuses(entry string, first byte) bool {
-	if len(entry) != 3 || entry[0] < first || entry[0] > '5' {
+// isStatus reports whether an entry of a list is a status from 200 on, or a class of them.
+func isStatus(entry string) bool {
+	if len(entry) != 3 || entry[0] < '2' || entry[0] > '5' {
 		return false
 	}
 	isDigit := func(c byte) bool { return c >= '0' && c <= '9' }
 	return entry[1:] == "xx" || isDigit(entry[1]) && isDigit(entry[2])
 }
 
-// validateStatuses checks the lists of statuses.
-func (p *Policy) validateStatuses(check func(ok bool, field string, value any, want string, arguments ...any)) {
-	for _, entry := range p.Release {
-		check(isStatuses(entry, '4'), "Release", entry, "a status from 400 to 599, or the class 4xx or 5xx")
-	}
-	for _, entry := range p.Keep {
-		check(isStatuses(entry, '2'), "Keep", entry, "a status from 200 to 599, or a class such as 5xx")
-		check(!slices.Contains(p.Release, entry), "Keep", entry, "in one list only: Release has it too")
-	}
-	for _, entry := range p.Uncertain {
-		check(isStatuses(entry, '2'), "Uncertain", entry, "a status from 200 to 599, or a class such as 5xx")
-		check(!slices.Contains(p.Release, entry), "Uncertain", entry, "in one list only: Release has it too")
-		check(!slices.Contains(p.Keep, entry), "Uncertain", entry, "in one list only: Keep has it too")
-	}
-}
+// isError reports whether an entry is a status from 400 on, or a class of them.
+func isError(entry string) bool { return isStatus(entry) && entry[0] >= '4' }

@@ -102,50 +102,6 @@ func TestReportErr(t *testing.T) {
 	}
 }
 
-// Named sets every option of an annotation from its own type, and from no other
-// type.
-func TestNamed(t *testing.T) {
-	t.Parallel()
-	values := []any{true, int64(7), "90m", "FailOpen", "Refuse", "UUID", []string{"POST"}, []string{"5xx"}}
-	takes := map[string][]any{
-		"Required": {true}, "ExactBytes": {true}, "Transactional": {true}, "Observe": {true},
-		"TTLHours": {int64(7)}, "MaxRequestBytes": {int64(7)}, "MaxResponseBytes": {int64(7)},
-		"KeyField": {"90m", "FailOpen", "Refuse", "UUID"}, "KeyFormat": {"UUID"}, // KeyField takes any text
-		"KeyAge": {"90m"}, "RememberHours": {int64(7)}, "LockTTL": {"90m"}, "Wait": {"90m"}, "MaxRun": {"90m"}, "StoreTimeout": {"90m"},
-		"OnStoreError": {"FailOpen"}, "OnAbandoned": {"Refuse"},
-		"ExcludeFields": {[]string{"POST"}, []string{"5xx"}}, "Methods": {[]string{"POST"}, []string{"5xx"}}, "KeepHeaders": {[]string{"POST"}, []string{"5xx"}},
-		"IncludeFields": {[]string{"POST"}, []string{"5xx"}}, "IncludeHeaders": {[]string{"POST"}, []string{"5xx"}},
-		"RedactFields": {[]string{"POST"}, []string{"5xx"}},
-		"Release":      {[]string{"POST"}, []string{"5xx"}}, "Keep": {[]string{"POST"}, []string{"5xx"}}, "Uncertain": {[]string{"POST"}, []string{"5xx"}}, // Validate checks what they hold
-	}
-	for _, name := range knownNames(t) {
-		if takes[name] == nil {
-			t.Errorf("%s is a new name: add its values to this test", name)
-		}
-		for _, value := range values {
-			opt, err := policy.Named(name, value)
-			right := slices.ContainsFunc(takes[name], func(v any) bool { return fmt.Sprintf("%T %v", v, v) == fmt.Sprintf("%T %v", value, value) })
-			if right != (err == nil) || right != (opt != nil) {
-				t.Errorf("%s = %#v: %v", name, value, err)
-			}
-			if field, isField := errors.AsType[*policy.FieldError](err); !right && (!isField || field.Field != name) {
-				t.Errorf("%s = %#v: got %v, want a FieldError", name, value, err)
-			}
-		}
-	}
-}
-
-// knownNames are the names that Parse lists.
-func knownNames(t *testing.T) []string {
-	t.Helper()
-	_, err := policy.Parse("Nothing=1")
-	_, list, found := strings.Cut(fmt.Sprint(err), "the names are ")
-	if !found {
-		t.Fatal(err)
-	}
-	return strings.Split(list, ", ")
-}
-
 func TestNamedReportsTheExpectedForm(t *testing.T) {
 	t.Parallel()
 	for want, given := range map[string]struct {

@@ -96,24 +96,22 @@ func TestByteOrderMark(t *testing.T) {
 // A file can set every option that takes no function.
 func TestEveryOptionHasAName(t *testing.T) {
 	t.Parallel()
-	values := map[string]string{
-		"TTLHours": "48", "LockTTL": "60s", "Required": "false", "ExcludeFields": "[a]", "Methods": "[POST]",
-		"OnStoreError": "FailOpen", "Wait": "2s", "OnAbandoned": "Refuse", "Transactional": "true", "Observe": "true", "MaxRun": "1h",
-		"MaxRequestBytes": "10", "MaxResponseBytes": "10", "StoreTimeout": "1s", "KeepHeaders": "[Set-Cookie]",
-		"Release": "[400, 4xx]", "Keep": "[5xx]", "Uncertain": "[502, '504']",
-		"RememberHours": "720", "KeyAge": "23h",
-		"KeyField": "request_id", "KeyFormat": "UUID", "RedactFields": "[client_secret]", "IncludeFields": "[amount]", "IncludeHeaders": "[X-Api-Version]", "ExactBytes": "true",
+	plain, err := policy.New(policy.Methods("POST"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	_, err := policy.Parse("Nothing=1")
+	_, err = policy.Parse("Nothing=1")
 	_, names, _ := strings.Cut(fmt.Sprint(err), "the names are ")
 	for name := range strings.SplitSeq(names, ", ") {
-		table, err := tablefile.Parse("t.yaml", fmt.Appendf(nil, "routes:\n  POST /a: {%s: %s}\n", name, values[name]))
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
+		set := 0
+		for _, value := range []string{"true", "false", "7", "90m", "FailOpen", "Refuse", "UUID", "[503]", "[POST, PUT]"} {
+			table, err := tablefile.Parse("t.yaml", fmt.Appendf(nil, "routes:\n  POST /a: {%s: %s}\n", name, value))
+			if err == nil && !reflect.DeepEqual(table.Declarations()[0].Policy, plain) {
+				set++
+			}
 		}
-		if plain, _ := policy.New(policy.Methods("POST")); name != "Methods" && reflect.DeepEqual(table.Declarations()[0].Policy, plain) {
-			t.Errorf("%s: %s has no effect", name, values[name])
+		if set == 0 {
+			t.Errorf("%s: no value has an effect", name)
 		}
 	}
 }
