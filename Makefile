@@ -30,7 +30,7 @@ PUBLISHED := . core/pgstore core/sqlstore adapters/otel adapters/internal/rpc ad
 # The packages whose tests spend their time in servers run once, with the race detector, but for the tests that it disturbs.
 # All others run a second time without it: for such tests, and for the coverage, whose counters would double the time of a
 # raced test.
-SERVED         := /core/((pg|sql|redis)store$$|internal/(system|testkit)(/|$$))|/oncekey/oncekey/examples(/|$$)
+SERVED         := /core/((pg|sql|redis)store$$|internal/system(/|$$))|/oncekey/oncekey/(internal/testkit|examples)(/|$$)
 SERVED_COVERED := $(LIBRARY)/core/pgstore,$(LIBRARY)/core/sqlstore,$(LIBRARY)/core/redisstore
 NOT_RACED      := ^(TestAllocations|TestConformanceOfSQLite|TestBusyFile)$$
 
@@ -41,7 +41,7 @@ NOT_RACED      := ^(TestAllocations|TestConformanceOfSQLite|TestBusyFile)$$
 UNRACED := /core/(problem|storage|internal/(foreign(/[a-z]+)?|explore/(model|mutants)|system/(consumers|tiered)))$$|/policy(/tablefile)?$$|/adapters/(openapi|internal/rpc|gin/internal/routes)$$|/examples/(quickstart|bench(/internal/report)?)$$
 
 # The packages that take longest come first, so that none of them is left to run alone at the end.
-LONG_RACED   := ./core/sqlstore ./core/redisstore ./core/pgstore ./core/internal/system/endtoend ./core/internal/system/failover ./core/internal/system/linearizable ./core/internal/system/mcp ./core/tieredstore ./examples/checkout ./core/internal/testkit/postgres ./core ./adapters ./adapters/httpclient
+LONG_RACED   := ./core/sqlstore ./core/redisstore ./core/pgstore ./core/internal/system/endtoend ./core/internal/system/failover ./core/internal/system/linearizable ./core/internal/system/mcp ./core/tieredstore ./examples/checkout ./internal/testkit/postgres ./core ./adapters ./adapters/httpclient
 LONG_UNRACED := ./core/internal/system/tiered ./examples/bench ./core/internal/foreign ./core/tieredstore ./core/internal/explore/model
 
 # Most tests over servers wait more than they compute: so many run at a time in each package, and so many packages at a time

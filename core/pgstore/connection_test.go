@@ -20,11 +20,11 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncekey/oncekey/core"
-	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
-	faultproxy "github.com/oncekey/oncekey/core/internal/testkit/proxy"
-	serverproc "github.com/oncekey/oncekey/core/internal/testkit/server"
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/storage"
+	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
+	faultproxy "github.com/oncekey/oncekey/internal/testkit/proxy"
+	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
 )
 
 var errNotUp = errors.New("pgbouncer is not up")

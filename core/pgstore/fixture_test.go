@@ -18,12 +18,12 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"
 
-	"github.com/oncekey/oncekey/core/internal/testkit"
-	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
-	faultproxy "github.com/oncekey/oncekey/core/internal/testkit/proxy"
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/fingerprint"
+	"github.com/oncekey/oncekey/internal/testkit"
+	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
+	faultproxy "github.com/oncekey/oncekey/internal/testkit/proxy"
 )
 
 var (

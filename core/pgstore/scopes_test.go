@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/storetest"
+	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
 )
 
 func TestLimiterConformance(t *testing.T) {

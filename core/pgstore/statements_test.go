@@ -9,9 +9,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/storage"
+	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
 )
 
 func TestStatements(t *testing.T) {

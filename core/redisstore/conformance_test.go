@@ -13,10 +13,10 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
-	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/storetest"
+	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -17,9 +17,9 @@ import (
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
-	faultproxy "github.com/oncekey/oncekey/core/internal/testkit/proxy"
-	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
 	"github.com/oncekey/oncekey/core/redisstore"
+	faultproxy "github.com/oncekey/oncekey/internal/testkit/proxy"
+	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 	"github.com/oncekey/oncekey/policy"
 )
 

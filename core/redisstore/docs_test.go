@@ -9,9 +9,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
+	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
 
 // documentedRights are the lines of docs/redis.md that set a user's rights: the line

@@ -18,9 +18,9 @@ import (
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
-	faultproxy "github.com/oncekey/oncekey/core/internal/testkit/proxy"
-	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
 	"github.com/oncekey/oncekey/core/redisstore"
+	faultproxy "github.com/oncekey/oncekey/internal/testkit/proxy"
+	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
 
 // Case 46: a new connection to a distant server costs more round trips than the

@@ -4,10 +4,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncekey/oncekey/core/internal/testkit"
-	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
+	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
 
 // copyScript copies the value of KEYS[1] to the keys from ARGV[1] to ARGV[2].

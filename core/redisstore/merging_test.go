@@ -6,8 +6,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
 	"github.com/oncekey/oncekey/core/redisstore"
+	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
 
 // merging returns a store for the others, and one on an AutoPipeliner whose commands

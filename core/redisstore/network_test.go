@@ -11,9 +11,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	faultproxy "github.com/oncekey/oncekey/core/internal/testkit/proxy"
-	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
 	"github.com/oncekey/oncekey/core/redisstore"
+	faultproxy "github.com/oncekey/oncekey/internal/testkit/proxy"
+	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
 
 // through connects by way of a proxy. The store has claimed a key, so that it has a

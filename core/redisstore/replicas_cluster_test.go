@@ -8,9 +8,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
+	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
 
 // On a cluster WAIT, which has no key, goes to the master of the key: there alone

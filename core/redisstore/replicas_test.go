@@ -10,10 +10,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	faultproxy "github.com/oncekey/oncekey/core/internal/testkit/proxy"
-	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
+	faultproxy "github.com/oncekey/oncekey/internal/testkit/proxy"
+	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
 
 const (

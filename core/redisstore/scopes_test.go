@@ -11,10 +11,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/storetest"
+	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
 
 // Case 49: the counts of scopes need the rights that docs/redis.md names, and no others.

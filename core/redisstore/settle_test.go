@@ -8,9 +8,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
+	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
 
 // repeated is a hook that sends each script twice, as go-redis does when the reply to the

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
+	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
 
 // The calls that find a claim with steps are the same as those that find a claim without

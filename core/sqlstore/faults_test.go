@@ -14,10 +14,10 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	pgxstdlib "github.com/jackc/pgx/v5/stdlib"
 
-	"github.com/oncekey/oncekey/core/internal/testkit"
-	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
 	"github.com/oncekey/oncekey/core/sqlstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
+	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
 )
 
 // overOwnServer runs a test over a server of its own of some set-ups, and a store on the

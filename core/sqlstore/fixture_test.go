@@ -14,10 +14,10 @@ import (
 	"go.uber.org/goleak"
 	_ "modernc.org/sqlite"
 
-	"github.com/oncekey/oncekey/core/internal/testkit"
-	mysqltest "github.com/oncekey/oncekey/core/internal/testkit/mysql"
-	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
 	"github.com/oncekey/oncekey/core/sqlstore"
+	"github.com/oncekey/oncekey/internal/testkit"
+	mysqltest "github.com/oncekey/oncekey/internal/testkit/mysql"
+	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
 )
 
 var (

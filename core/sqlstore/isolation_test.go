@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	mysqltest "github.com/oncekey/oncekey/core/internal/testkit/mysql"
 	"github.com/oncekey/oncekey/core/sqlstore"
 	"github.com/oncekey/oncekey/core/storage"
+	mysqltest "github.com/oncekey/oncekey/internal/testkit/mysql"
 )
 
 // withSnapshots is a server of MariaDB that refuses to write a row that has changed since

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncekey/oncekey/core/internal/testkit"
 	"github.com/oncekey/oncekey/core/sqlstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // Programs set their pools up in other ways than these tests: behind a pooler, with

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oncekey/oncekey/core/internal/testkit"
 	"github.com/oncekey/oncekey/core/sqlstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // otherTables are tables that a schema tool, or a hand, may have made in place of the

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	faultproxy "github.com/oncekey/oncekey/core/internal/testkit/proxy"
 	"github.com/oncekey/oncekey/core/sqlstore"
 	"github.com/oncekey/oncekey/core/storage"
+	faultproxy "github.com/oncekey/oncekey/internal/testkit/proxy"
 )
 
 // handler is a handler in a transaction that has paid.

@@ -9,13 +9,13 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/oncekey/oncekey/core/internal/testkit"
-	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/storetest"
 	"github.com/oncekey/oncekey/core/tieredstore"
+	"github.com/oncekey/oncekey/internal/testkit"
+	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
 
 // patience is for a busy machine: a test that counts calls must not see a timeout.

@@ -8,9 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	faultproxy "github.com/oncekey/oncekey/core/internal/testkit/proxy"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
+	faultproxy "github.com/oncekey/oncekey/internal/testkit/proxy"
 )
 
 // Connection is one pod's own client of a real store.

@@ -3,7 +3,7 @@ package explore
 import (
 	"time"
 
-	faultproxy "github.com/oncekey/oncekey/core/internal/testkit/proxy"
+	faultproxy "github.com/oncekey/oncekey/internal/testkit/proxy"
 )
 
 // trouble is one fault on one network of a pod.

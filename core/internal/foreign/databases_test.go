@@ -19,10 +19,10 @@ import (
 
 	idemchi "github.com/oncekey/oncekey/adapters/chi"
 	idemgin "github.com/oncekey/oncekey/adapters/gin"
-	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/sqlstore"
 	"github.com/oncekey/oncekey/core/storage"
+	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
 )
 
 // withDatabases are programs that write rows in the transaction of their response. The

@@ -14,9 +14,9 @@ import (
 	"github.com/gin-gonic/gin"
 	"go.uber.org/goleak"
 
-	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
+	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
 	"github.com/oncekey/oncekey/policy"
 )
 

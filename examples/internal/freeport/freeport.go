@@ -9,7 +9,7 @@ import (
 )
 
 // Reserve returns a free address whose port is below those of outgoing connections. Until the test ends, the UDP socket of
-// that number keeps other tests from taking it: those of core/internal/testkit/server do the same.
+// that number keeps other tests from taking it: those of internal/testkit/server do the same.
 func Reserve(t testing.TB) string {
 	t.Helper()
 	const lowest, count = 12_000, 10_000

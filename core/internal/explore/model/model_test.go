@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	serverproc "github.com/oncekey/oncekey/core/internal/testkit/server"
+	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
 )
 
 // timeout bounds one search. The longest takes seconds on a free processor, and minutes on a busy one.

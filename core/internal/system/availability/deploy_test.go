@@ -23,9 +23,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
-	serverproc "github.com/oncekey/oncekey/core/internal/testkit/server"
 	"github.com/oncekey/oncekey/core/redisstore"
+	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
+	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
 )
 
 const (

@@ -14,8 +14,8 @@ import (
 
 	_ "modernc.org/sqlite"
 
-	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
 	"github.com/oncekey/oncekey/core/sqlstore"
+	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
 )
 
 // sqliteFull fills the file system of two SQLite files, one of each service, and empties it

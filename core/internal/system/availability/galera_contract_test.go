@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core/internal/system/soak"
-	"github.com/oncekey/oncekey/core/internal/testkit"
-	mysqltest "github.com/oncekey/oncekey/core/internal/testkit/mysql"
 	"github.com/oncekey/oncekey/core/sqlstore"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/storetest"
+	"github.com/oncekey/oncekey/internal/testkit"
+	mysqltest "github.com/oncekey/oncekey/internal/testkit/mysql"
 )
 
 // unit is the time that the contract's cases take for short.

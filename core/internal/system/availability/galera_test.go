@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	mysqltest "github.com/oncekey/oncekey/core/internal/testkit/mysql"
-	faultproxy "github.com/oncekey/oncekey/core/internal/testkit/proxy"
 	"github.com/oncekey/oncekey/core/sqlstore"
+	mysqltest "github.com/oncekey/oncekey/internal/testkit/mysql"
+	faultproxy "github.com/oncekey/oncekey/internal/testkit/proxy"
 	"github.com/oncekey/oncekey/policy"
 )
 

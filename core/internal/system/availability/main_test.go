@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
-	"github.com/oncekey/oncekey/core/internal/testkit"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 func TestMain(m *testing.M) {

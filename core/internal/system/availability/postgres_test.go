@@ -9,9 +9,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
-	faultproxy "github.com/oncekey/oncekey/core/internal/testkit/proxy"
 	"github.com/oncekey/oncekey/core/pgstore"
+	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
+	faultproxy "github.com/oncekey/oncekey/internal/testkit/proxy"
 )
 
 // connections is the size of each service's pool.

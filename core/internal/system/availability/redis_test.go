@@ -7,8 +7,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
 	"github.com/oncekey/oncekey/core/redisstore"
+	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
 
 // unreplicated bounds the age of the writes that a killed master may not have sent to its

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncekey/oncekey/core/internal/testkit"
-	serverproc "github.com/oncekey/oncekey/core/internal/testkit/server"
+	"github.com/oncekey/oncekey/internal/testkit"
+	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
 )
 
 // proxyPage has the configurations, so that users copy settings that were run.

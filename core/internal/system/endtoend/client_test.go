@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oncekey/oncekey/core/internal/testkit"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // client opens a connection for each request. net/http by itself repeats a request with

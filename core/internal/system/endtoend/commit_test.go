@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
-	faultproxy "github.com/oncekey/oncekey/core/internal/testkit/proxy"
+	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
+	faultproxy "github.com/oncekey/oncekey/internal/testkit/proxy"
 )
 
 // Cases 13 and 19: no client learns of a transfer that may not be committed.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
+	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
 
 // Cases 3 and 4: the key is blocked for the rest of the lease, not of the TTL.

@@ -14,12 +14,12 @@ import (
 
 	"github.com/oncekey/oncekey/adapters/inspector"
 	"github.com/oncekey/oncekey/core"
-	"github.com/oncekey/oncekey/core/internal/testkit"
-	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
-	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
+	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
+	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
 
 // copies is the number of completed records in the store: a million, or ONCEKEY_RECORDS.

@@ -15,8 +15,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	mysqltest "github.com/oncekey/oncekey/core/internal/testkit/mysql"
-	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
+	mysqltest "github.com/oncekey/oncekey/internal/testkit/mysql"
+	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
 )
 
 // examples is the folder of the module that the program belongs to, and program its path there.

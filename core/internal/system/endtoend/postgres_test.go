@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
+	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
 )
 
 // Cases 12, 13 and 19: one server fails around the claim and around the settlement.

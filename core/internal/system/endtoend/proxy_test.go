@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
-	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
-	serverproc "github.com/oncekey/oncekey/core/internal/testkit/server"
+	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
+	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
 )
 
 // repeating is a proxy that by itself repeats a client's request at one server after another, until a response has a status

@@ -7,7 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
+	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
 
 func TestRedisAwayBeforeTheHandler(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncekey/oncekey/core/internal/system/soak"
-	"github.com/oncekey/oncekey/core/internal/testkit"
-	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
+	"github.com/oncekey/oncekey/internal/testkit"
+	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
 )
 
 const (

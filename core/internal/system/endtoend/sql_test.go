@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	mysqltest "github.com/oncekey/oncekey/core/internal/testkit/mysql"
+	mysqltest "github.com/oncekey/oncekey/internal/testkit/mysql"
 )
 
 // Case 4: the process is killed again and again, each time within or after a request. The

@@ -6,7 +6,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
+	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
 )
 
 // flush empties the Redis.

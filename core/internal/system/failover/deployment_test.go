@@ -8,8 +8,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
 	"github.com/oncekey/oncekey/core/redisstore"
+	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
 
 // deployment is a Redis that can replace a dead master.

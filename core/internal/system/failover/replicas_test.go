@@ -6,8 +6,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
 	"github.com/oncekey/oncekey/core/redisstore"
+	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
 
 // Case 15: a master that must not write without a replica (min-replicas-to-write) replies

@@ -11,10 +11,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/oncekey/oncekey/core/internal/system/soak"
-	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
-	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
+	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
+	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
 
 // Cases 16 and 17, for the time in ONCEKEY_SOAK: one master after another is killed without

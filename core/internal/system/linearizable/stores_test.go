@@ -18,15 +18,15 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/oncekey/oncekey/core/internal/system/soak"
-	mysqltest "github.com/oncekey/oncekey/core/internal/testkit/mysql"
-	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
-	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/sqlstore"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/tieredstore"
+	mysqltest "github.com/oncekey/oncekey/internal/testkit/mysql"
+	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
+	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(postgrestest.Main(mysqltest.Main(m))) }

@@ -18,10 +18,10 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
 
-	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
-	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
-	serverproc "github.com/oncekey/oncekey/core/internal/testkit/server"
 	"github.com/oncekey/oncekey/core/problem"
+	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
+	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
+	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
 )
 
 // patience bounds every wait.

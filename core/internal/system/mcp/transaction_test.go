@@ -10,8 +10,8 @@ import (
 
 	idemmcp "github.com/oncekey/oncekey/adapters/mcp"
 	"github.com/oncekey/oncekey/core"
-	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
 	"github.com/oncekey/oncekey/core/pgstore"
+	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
 	"github.com/oncekey/oncekey/policy"
 )
 

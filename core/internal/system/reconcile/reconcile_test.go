@@ -15,10 +15,10 @@ import (
 	"testing"
 
 	"github.com/oncekey/oncekey/core"
-	"github.com/oncekey/oncekey/core/internal/testkit"
-	serverproc "github.com/oncekey/oncekey/core/internal/testkit/server"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
+	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
 )
 
 // fates are the points of the matrix.

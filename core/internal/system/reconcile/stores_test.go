@@ -12,17 +12,17 @@ import (
 	"github.com/redis/go-redis/v9"
 	_ "modernc.org/sqlite"
 
-	"github.com/oncekey/oncekey/core/internal/testkit"
-	mysqltest "github.com/oncekey/oncekey/core/internal/testkit/mysql"
-	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
-	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
-	serverproc "github.com/oncekey/oncekey/core/internal/testkit/server"
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/sealedstore"
 	"github.com/oncekey/oncekey/core/sqlstore"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/tieredstore"
+	"github.com/oncekey/oncekey/internal/testkit"
+	mysqltest "github.com/oncekey/oncekey/internal/testkit/mysql"
+	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
+	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
+	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
 )
 
 // inspected is the part of the stores that the tests need.

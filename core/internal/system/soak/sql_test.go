@@ -13,9 +13,9 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/oncekey/oncekey/core/internal/explore"
-	mysqltest "github.com/oncekey/oncekey/core/internal/testkit/mysql"
-	faultproxy "github.com/oncekey/oncekey/core/internal/testkit/proxy"
 	"github.com/oncekey/oncekey/core/sqlstore"
+	mysqltest "github.com/oncekey/oncekey/internal/testkit/mysql"
+	faultproxy "github.com/oncekey/oncekey/internal/testkit/proxy"
 )
 
 // newMariaDB has pods with pools of two sizes. The smaller pool keeps few connections

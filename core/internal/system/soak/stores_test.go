@@ -13,12 +13,12 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/oncekey/oncekey/core/internal/explore"
-	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
-	faultproxy "github.com/oncekey/oncekey/core/internal/testkit/proxy"
-	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/tieredstore"
+	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
+	faultproxy "github.com/oncekey/oncekey/internal/testkit/proxy"
+	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
 
 // server is a server that a soak kills, freezes and restarts.

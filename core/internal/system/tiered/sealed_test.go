@@ -16,13 +16,13 @@ import (
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
-	"github.com/oncekey/oncekey/core/internal/testkit"
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/sealedstore"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/storetest"
 	"github.com/oncekey/oncekey/core/tieredstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 

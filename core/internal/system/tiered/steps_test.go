@@ -4,13 +4,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncekey/oncekey/core/internal/testkit"
-	"github.com/oncekey/oncekey/core/internal/testkit/stepmatrix"
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/sealedstore"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/tieredstore"
+	"github.com/oncekey/oncekey/internal/testkit"
+	"github.com/oncekey/oncekey/internal/testkit/stepmatrix"
 )
 
 // A handler of four steps ends at every point, in every way, over real servers.

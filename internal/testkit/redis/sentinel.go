@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	serverproc "github.com/oncekey/oncekey/core/internal/testkit/server"
+	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
 )
 
 // MasterName is the name of the master that the sentinels of [StartSentinel] watch.

@@ -12,7 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	faultproxy "github.com/oncekey/oncekey/core/internal/testkit/proxy"
+	faultproxy "github.com/oncekey/oncekey/internal/testkit/proxy"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -32,7 +32,7 @@ import (
 	"sync"
 	"testing"
 
-	serverproc "github.com/oncekey/oncekey/core/internal/testkit/server"
+	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
 )
 
 // Server is a redis-server process. Its methods are safe for concurrent use, and run one at a time.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	serverproc "github.com/oncekey/oncekey/core/internal/testkit/server"
+	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
 )
 
 // galeraNodes is the size of a cluster: two of three are a majority.

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	serverproc "github.com/oncekey/oncekey/core/internal/testkit/server"
+	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
 )
 
 const versionDeadline = time.Minute

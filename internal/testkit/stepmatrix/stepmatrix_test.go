@@ -5,8 +5,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/oncekey/oncekey/core/internal/testkit/stepmatrix"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/internal/testkit/stepmatrix"
 )
 
 // A handler of four steps ends at every point, in every way, on every router.

@@ -36,7 +36,7 @@ import (
 	"testing"
 	"time"
 
-	serverproc "github.com/oncekey/oncekey/core/internal/testkit/server"
+	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
 )
 
 // toolDeadline bounds programs such as initdb that do their work and end.

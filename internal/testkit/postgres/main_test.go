@@ -11,7 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	serverproc "github.com/oncekey/oncekey/core/internal/testkit/server"
+	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
 )
 
 // orphaning makes this test binary start a server and wait for SIGKILL.

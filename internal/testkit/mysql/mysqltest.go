@@ -26,7 +26,7 @@ import (
 	"strings"
 	"testing"
 
-	serverproc "github.com/oncekey/oncekey/core/internal/testkit/server"
+	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
 )
 
 // data is the name of the data folder.

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	serverproc "github.com/oncekey/oncekey/core/internal/testkit/server"
+	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
 )
 
 // Patroni is two PostgreSQL servers, each under a Patroni, and an etcd by which these elect the primary. The standby is

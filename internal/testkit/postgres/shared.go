@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	serverproc "github.com/oncekey/oncekey/core/internal/testkit/server"
+	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
 )
 
 // Main returns m with a clean-up of the server that [Shared] starts. TestMain runs the result instead of m.

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	serverproc "github.com/oncekey/oncekey/core/internal/testkit/server"
+	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
 )
 
 // oldestMajor is the oldest version that redisstore supports: SET takes NX and GET together from 7.0 on.
