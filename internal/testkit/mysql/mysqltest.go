@@ -25,6 +25,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
 )
@@ -102,6 +103,9 @@ func (s *Server) dsn(account, database string) string {
 
 // Addr returns the host and the port.
 func (s *Server) Addr() string { return fmt.Sprintf("127.0.0.1:%d", s.port) }
+
+// ProcessorTime returns the server's processor time: see [serverproc.Process.ProcessorTime].
+func (s *Server) ProcessorTime() time.Duration { return s.process.ProcessorTime() }
 
 // Stop shuts the server down in order and waits for its end.
 func (s *Server) Stop() { s.process.Stop() }

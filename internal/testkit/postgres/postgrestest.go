@@ -70,8 +70,12 @@ func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	s := &Server{t: t, programs: requirePrograms(t), settings: settings}
 	s.createFolder()
+	segments := "1" // megabytes a WAL file
+	if slices.Contains(settings, waitsForDisk) {
+		segments = "16"
+	}
 	if err := s.run(s.programs.initdb, "--pgdata", s.data(), "--username", "postgres", "--auth", "trust",
-		"--encoding", "UTF8", "--locale", "C", "--no-sync", "--wal-segsize", "1"); err != nil {
+		"--encoding", "UTF8", "--locale", "C", "--no-sync", "--wal-segsize", segments); err != nil {
 		t.Fatalf("postgrestest: %v", err)
 	}
 	s.start()
@@ -101,10 +105,12 @@ func (s *Server) start() {
 	}, s.portTaken)
 }
 
-// Durable returns the settings of a server that waits for its disk before each acknowledgement, like a production server.
-// To add more: Start(t, append(postgrestest.Durable(), "max_connections=10")...).
+const waitsForDisk = "fsync=on"
+
+// Durable returns the settings of a server that waits for its disk before each acknowledgement, like a production server. Its
+// WAL files have 16 MB, which is PostgreSQL's default. To add more: Start(t, append(postgrestest.Durable(), "max_connections=10")...).
 func Durable() []string {
-	return []string{"fsync=on", "full_page_writes=on", "synchronous_commit=on"}
+	return []string{waitsForDisk, "full_page_writes=on", "synchronous_commit=on"}
 }
 
 // DSN returns the address of the database postgres, for a superuser. The address stays the same after a restart.
@@ -113,6 +119,9 @@ func (s *Server) DSN() string { return s.dsn("postgres") }
 func (s *Server) dsn(database string) string {
 	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/%s?sslmode=disable", s.port, database)
 }
+
+// ProcessorTime returns the processor time of all the server's processes: see [serverproc.Process.ProcessorTime].
+func (s *Server) ProcessorTime() time.Duration { return s.process.ProcessorTime() }
 
 // Stop shuts the server down in order and waits for its end. It does not wait for clients to disconnect.
 func (s *Server) Stop() {

@@ -22,6 +22,7 @@ func TestSettingsReachTheServer(t *testing.T) {
 	server := Start(t, append(Durable(), "max_connections=7")...)
 	expect(t, server.DSN(), "SHOW max_connections", "7")
 	expect(t, server.DSN(), "SHOW fsync", "on")
+	expect(t, server.DSN(), "SHOW wal_segment_size", "16MB")
 }
 
 func TestSharedDatabasesShareNothing(t *testing.T) {

@@ -31,6 +31,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
 )
@@ -94,6 +95,9 @@ func (s *Server) Ping(ctx context.Context) error {
 func (s *Server) Do(ctx context.Context, words ...string) (any, error) {
 	return do(ctx, s.Addr(), words...)
 }
+
+// ProcessorTime returns the server's processor time: see [serverproc.Process.ProcessorTime].
+func (s *Server) ProcessorTime() time.Duration { return s.process.ProcessorTime() }
 
 // Stop shuts the server down in order and waits for its end.
 func (s *Server) Stop() { s.t.Helper(); s.change((*serverproc.Process).Stop, true) }

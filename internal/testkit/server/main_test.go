@@ -1,14 +1,18 @@
 package serverproc
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
 	"runtime"
 	"syscall"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -47,12 +51,62 @@ func play(role string) int {
 	case "crasher": // ends by itself
 		fmt.Fprintln(os.Stderr, "no disk left")
 		return 3
+	case "worker": // works, has a child that works and ends, and one that works and stays
+		work()
+		if err := employ(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return 0
+	case "child": // works, and ends with its input
+		work()
+		fmt.Println("worked")
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		return 0
 	case "orphaning": // starts a server and waits to be killed
 		keepServer(&orphaningTest{})
 		return 0
 	default:
 		return 64
 	}
+}
+
+// workTime is the processor time that each process of the role worker uses, at least.
+const workTime = 200 * time.Millisecond
+
+func work() {
+	for timeOf("self") < workTime {
+		continue
+	}
+}
+
+// employ waits for the end of one child, and never returns while the other one runs.
+func employ() error {
+	executable, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	for _, end := range []bool{true, false} {
+		child := exec.CommandContext(context.Background(), executable)
+		child.Env = append(os.Environ(), roleVariable+"=child")
+		input, inputErr := child.StdinPipe()
+		output, outputErr := child.StdoutPipe()
+		if err := errors.Join(inputErr, outputErr, child.Start()); err != nil {
+			return err
+		}
+		if _, err := bufio.NewReader(output).ReadString('\n'); err != nil {
+			return err
+		}
+		if end {
+			err = input.Close()
+		} else {
+			fmt.Println("done")
+		}
+		if err := errors.Join(err, child.Wait()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // keepServer starts a server, prints its process number, and never returns.

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestProgramDoesNotSurviveKilledTestBinary(t *testing.T) {
@@ -21,6 +22,17 @@ func TestProgramDoesNotSurviveKilledTestBinary(t *testing.T) {
 	err := observer.Await(func(context.Context) error { return expectGone(started[1]) })
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// The time of the program counts, and that of its children while they run and after they have ended.
+func TestProcessorTime(t *testing.T) {
+	t.Parallel()
+	worker := Start(t, "worker", program(t, "worker"))
+	worker.AwaitLine(regexp.MustCompile(`^done$`))
+	const coarse = 20 * time.Millisecond // ended processes count in such steps
+	if used := worker.ProcessorTime(); used < 3*workTime-coarse {
+		t.Errorf("three processes that have used %v each have used %v", workTime, used)
 	}
 }
 
