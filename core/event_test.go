@@ -70,7 +70,7 @@ func TestLogLines(t *testing.T) {
 			t.Errorf("got %v", line)
 		}
 	}
-	if got := strings.Join(results, ", "); got != "execute DEBUG, completed INFO, replay INFO, key_reused INFO" {
+	if got := strings.Join(results, ", "); got != "execute DEBUG, completed DEBUG, replay DEBUG, key_reused INFO" {
 		t.Errorf("got %s", got)
 	}
 	if strings.Contains(text, "secret-key") || strings.Contains(text, "alice") {
@@ -78,30 +78,65 @@ func TestLogLines(t *testing.T) {
 	}
 }
 
-// Each event has one level, and LogAt sets another.
+// Each result has one level, and LogAt sets another. A service at Info is silent while all is
+// well.
 func TestLogLevels(t *testing.T) {
 	t.Parallel()
+	subject := event.About(http.MethodPost, "/payments", "alice", "k", "pod-1")
 	for _, c := range []struct {
 		event event.Event
 		want  string
 	}{
 		{event.Event{Result: event.Execute}, "DEBUG"},
 		{event.Event{Result: event.NoKey}, "DEBUG"},
-		{event.Event{Result: event.Completed}, "INFO"},
-		{event.Event{Result: event.Failed}, "INFO"},
+		{event.Event{Result: event.Skipped}, "DEBUG"},
+		{event.Event{Result: event.Renewed}, "DEBUG"},
+		{event.Event{Result: event.Replay}, "DEBUG"},
+		{event.Event{Result: event.Replay, Observed: true}, "INFO"}, // a second effect
+		{event.Event{Result: event.Completed, Status: http.StatusCreated}, "DEBUG"},
+		{event.Event{Result: event.Completed, Panicked: true}, "WARN"},
+		{event.Event{Result: event.Failed, Status: http.StatusPaymentRequired}, "DEBUG"},
+		{event.Event{Result: event.Failed, Status: http.StatusInternalServerError}, "INFO"},
 		{event.Event{Result: event.Failed, Panicked: true}, "WARN"},
-		{event.Event{Result: event.Replay}, "ERROR"}, // by LogAt
-		{event.Event{Result: event.StoreError}, "DEBUG"},
-		{event.Event{Result: event.StoreError, Attempt: 1}, "WARN"},
+		{event.Event{Result: event.Unreplayable, Status: http.StatusOK}, "INFO"},
+		{event.Event{Result: event.Unreplayable, Status: http.StatusOK, Observed: true}, "DEBUG"},
+		{event.Event{Result: event.InProgress}, "INFO"},
+		{event.Event{Result: event.KeyReused}, "INFO"},
+		{event.Event{Result: event.NotReplayable}, "INFO"},
+		{event.Event{Result: event.KeyExpired}, "INFO"},
+		{event.Event{Result: event.ScopeLimited}, "INFO"},
+		{event.Event{Result: event.Refused}, "INFO"},
+		{event.Event{Result: event.Retryable}, "INFO"},
+		{event.Event{Result: event.DeleteKey}, "INFO"},
+		{event.Event{Result: event.Reconciled}, "INFO"},
+		{event.Event{Result: event.SettledByHand}, "INFO"},
+		{event.Event{Result: event.Forgotten}, "INFO"},
+		{event.Event{Result: event.Revealed}, "INFO"},
+		{event.Event{Result: event.OutcomeUnknown}, "WARN"},
 		{event.Event{Result: event.Unavailable}, "WARN"},
+		{event.Event{Result: event.WrongSetup}, "WARN"},
+		{event.Event{Result: event.Uncertain}, "WARN"},
+		{event.Event{Result: event.Deferred}, "WARN"},
+		{event.Event{Result: event.NotConfirmed}, "WARN"},
+		{event.Event{Result: event.LeaseLost}, "WARN"},
+		{event.Event{Result: event.LeaseExpired}, "WARN"},
+		{event.Event{Result: event.RunTooLong}, "WARN"},
+		{event.Event{Result: event.RecoverError}, "WARN"},
+		{event.Event{Result: event.TransactionUnused}, "WARN"},
+		{event.Event{Result: event.ReconcileGaveUp}, "WARN"},
+		{event.Event{Result: event.StoreError, Subject: &subject}, "DEBUG"}, // the decision follows
+		{event.Event{Result: event.StoreError, Subject: &subject, Attempt: 1}, "WARN"},
+		{event.Event{Result: event.StoreError}, "WARN"}, // of Engine.Reconcile
 		{event.Event{Result: event.Unprotected}, "ERROR"},
 		{event.Event{Result: event.ResponseLost}, "ERROR"},
+		{event.Event{Result: event.CallbackPanicked}, "ERROR"},
+		{event.Event{Result: "by LogAt"}, "ERROR"},
 	} {
 		var out bytes.Buffer
 		logger := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))
-		event.Log(logger, event.LogAt(slog.LevelError, event.Replay)).Observe(t.Context(), c.event)
+		event.Log(logger, event.LogAt(slog.LevelError, "by LogAt")).Observe(t.Context(), c.event)
 		if !strings.Contains(out.String(), "level="+c.want) {
-			t.Errorf("%s, attempt %d: %swant %s", c.event.Result, c.event.Attempt, out.String(), c.want)
+			t.Errorf("%+v: %swant %s", c.event, out.String(), c.want)
 		}
 	}
 }

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -70,7 +73,7 @@ func TestRunsOfAKeyInTheLog(t *testing.T) {
 	var lines bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&lines, nil))
 	engine, err := core.New(memstore.New(), core.ScopeBy(userID), core.WithObserver(
-		event.Log(logger, event.LogAt(slog.LevelInfo, event.Execute)), // one line for each run, when it begins
+		event.Log(logger, event.LogAt(slog.LevelInfo, event.Execute, event.Replay)), // one line for each run, when it begins, and for each replay
 	))
 	if err != nil {
 		t.Fatal(err)
@@ -108,5 +111,54 @@ func TestRunsOfAKeyInTheLog(t *testing.T) {
 		if !strings.Contains(line, " record=") {
 			t.Errorf("a line without the record: %s", line)
 		}
+	}
+}
+
+type lastEvent struct{} // the context key of a request's last event
+
+// toAccessLog hands the events of a request to accessLog.
+type toAccessLog struct{ event.Observer }
+
+func (o toAccessLog) Observe(ctx context.Context, e event.Event) {
+	if last, ok := ctx.Value(lastEvent{}).(*atomic.Pointer[event.Event]); ok {
+		last.Store(&e)
+	}
+	o.Observer.Observe(ctx, e)
+}
+
+func accessLog(logger *slog.Logger, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var last atomic.Pointer[event.Event]
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), lastEvent{}, &last)))
+		attrs := []slog.Attr{slog.String("method", r.Method), slog.String("path", r.URL.Path)}
+		if e := last.Load(); e != nil {
+			attrs = append(attrs, slog.Any("result", e.Result), slog.String("record", e.Record))
+		}
+		logger.LogAttrs(r.Context(), slog.LevelInfo, "request", attrs...)
+	})
+}
+
+// The guard's log at Info is silent about a run and its replay. The line of the access log leads to the record.
+func TestFromTheAccessLogToTheRecord(t *testing.T) {
+	t.Parallel()
+	var lines bytes.Buffer
+	logger := slog.New(slog.NewTextHandler(&lines, nil))
+	store := memstore.New()
+	engine, err := core.New(store, core.ScopeBy(userID), core.WithObserver(toAccessLog{event.Log(logger)}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler := accessLog(logger, engine.Handler(http.HandlerFunc(pay), policy.Required(false)))
+	payTwice(t, handler, "/payments")
+	handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/payments", http.NoBody))
+	page, err := store.List(t.Context(), storage.Filter{States: []storage.State{storage.Completed}}, storage.Page{Limit: 2})
+	if err != nil || len(page.Entries) != 1 {
+		t.Fatalf("the store has %+v, %v", page, err)
+	}
+	record := " record=" + page.Entries[0].Key + "\n"
+	got := strings.SplitAfter(lines.String(), "\n")
+	if len(got) != 4 || !strings.HasSuffix(got[0], "path=/payments result=completed"+record) ||
+		!strings.HasSuffix(got[1], "path=/payments result=replay"+record) || !strings.HasSuffix(got[2], "method=GET path=/payments\n") {
+		t.Errorf("the log is\n%s", &lines)
 	}
 }

@@ -246,18 +246,27 @@ func TestInOneTransaction(t *testing.T) {
 	}
 }
 
-func TestQuietLog(t *testing.T) { //nolint:paralleltest // it changes slog's default
+// The log at Info is silent about a run and its replay, unless a program asks for their lines.
+func TestLineForEachRequest(t *testing.T) { //nolint:paralleltest // it changes slog's default
 	var out bytes.Buffer
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(&out, nil)))
 	defer slog.SetDefault(before)
-	observer := event.Log(nil, event.LogAt(slog.LevelDebug, event.Replay, event.Completed)) // a quiet log
+	silent, err := core.New(memstore.New(), core.ScopeBy(userID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	payTwice(t, silent.Handler(http.HandlerFunc(pay)), "/payments")
+	if out.Len() > 0 {
+		t.Errorf("logged %s", out.String())
+	}
+	observer := event.Log(nil, event.LogAt(slog.LevelInfo, event.Completed, event.Failed, event.Replay)) // a line for each request
 	guard, err := core.New(memstore.New(), core.ScopeBy(userID), core.WithObserver(observer))
 	if err != nil {
 		t.Fatal(err)
 	}
 	payTwice(t, guard.Handler(http.HandlerFunc(pay)), "/payments")
-	if out.Len() > 0 {
+	if strings.Count(out.String(), "\n") != 2 || !strings.Contains(out.String(), "result=completed") || !strings.Contains(out.String(), "result=replay") {
 		t.Errorf("logged %s", out.String())
 	}
 }

@@ -227,11 +227,11 @@ type Observer interface {
 }
 
 // Log returns the default observer, which writes to logger. A nil logger means
-// slog.Default() at the time of the event. Responses are logged at level Info, whether
-// first ones, replays or refusals, and released keys too. Events for operators are at
-// Warn. Lost responses, runs without protection and panics of callbacks are at Error.
-// Steps in between, such as execute, and unguarded requests are at Debug. LogAt changes
-// a level.
+// slog.Default() at the time of the event. Plain runs, replays and unguarded requests are
+// logged at level Debug, so that a service at Info is silent while all is well. Refusals,
+// released keys, responses that are not kept and changes by hand are at Info. Events for
+// operators are at Warn. Lost responses, runs without protection and panics of callbacks
+// are at Error. LogAt changes a level.
 func Log(logger *slog.Logger, options ...LogOption) Observer {
 	o := &logObserver{logger: logger}
 	for _, option := range options {
@@ -327,25 +327,44 @@ func (e *Event) appendDifferences(attrs []slog.Attr) []slog.Attr {
 	return append(attrs, slog.Int("missing", e.Missing))
 }
 
+// level is Debug for what happens while all is well: plain runs, replays, requests that need
+// no guard, and steps in between. It is Info for what concerns one client or one handler, Warn
+// for what an operator may have to look at, and Error for what somebody has to look at.
 func (e *Event) level() slog.Level {
 	switch e.Result {
 	case Execute, NoKey, Skipped, Renewed:
 		return slog.LevelDebug
-	case Completed, Failed, Unreplayable:
-		if e.Panicked || e.isRefused() { // after MarkExecuted, a 500; or retries get no response
-			return slog.LevelWarn
+	case Replay:
+		if e.Observed { // the handler ran again: a guard would have replayed
+			return slog.LevelInfo
 		}
+		return slog.LevelDebug
+	case Completed, Failed, Unreplayable:
+		return levelOfRun(e)
+	case InProgress, KeyReused, NotReplayable, KeyExpired, ScopeLimited, Refused, Retryable, DeleteKey:
 		return slog.LevelInfo
-	case Replay, InProgress, KeyReused, NotReplayable, KeyExpired, ScopeLimited, Refused, Retryable, DeleteKey, Revealed:
+	case Reconciled, SettledByHand, Forgotten, Revealed:
 		return slog.LevelInfo
 	case ResponseLost, Unprotected, CallbackPanicked:
 		return slog.LevelError
 	case StoreError:
-		if e.Attempt == 0 { // the decision about the request follows, with the same error
+		if e.Attempt == 0 && e.Subject != nil { // the decision about the request follows, with the same error
 			return slog.LevelDebug
 		}
 		return slog.LevelWarn
 	default:
 		return slog.LevelWarn
+	}
+}
+
+// levelOfRun is the level of a run whose outcome is stored.
+func levelOfRun(e *Event) slog.Level {
+	switch {
+	case e.Panicked || e.isRefused(): // after MarkExecuted, a 500; or retries get no response
+		return slog.LevelWarn
+	case e.Result == Unreplayable && !e.Observed, e.Status >= 500: // for every retry too
+		return slog.LevelInfo
+	default:
+		return slog.LevelDebug
 	}
 }
