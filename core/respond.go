@@ -59,6 +59,11 @@ func (c *capture) finishBuffered(panicked bool) {
 	case c.status == 0:
 		c.writeHeader(http.StatusOK)
 	}
+	c.settleBuffered(class, outcome, panicked)
+}
+
+// settleBuffered is the end of finishBuffered, for a run that is concluded.
+func (c *capture) settleBuffered(class failure.Class, outcome failure.Outcome, panicked bool) {
 	response := Response{Status: c.status, Header: c.changes, Body: c.body, Unreplayable: c.isShort(c.r)}
 	settled := c.headerIsSettled()
 	if !settled {
@@ -90,8 +95,9 @@ func (c *capture) replaceByProblem(p *problem.Problem) {
 	c.replace(own.status, own.header, own.body)
 }
 
-// settledOutside settles a run with a response that the guard does not write. It
-// returns false where the guard must respond.
+// settledOutside settles a run with a response that middleware outside writes or has
+// written. Where that response would have to be kept, the guard responds in its place. It
+// returns false where the response is the handler's after all.
 func (c *capture) settledOutside(panicked bool) bool {
 	sent := c.custody == wentAround
 	if !sent && (panicked || c.custody != leftToRouter || c.status != 0 || c.run.cause() != nil) {
@@ -100,7 +106,9 @@ func (c *capture) settledOutside(panicked bool) bool {
 	class, outcome := c.run.conclude(failure.Outcome{Status: int(c.outside), Panicked: panicked})
 	if !sent && class == failure.ClassCache {
 		c.replaceByProblem(problem.New(problem.HandlerFailed, ""))
-		return false
+		outcome.Status = c.status
+		c.settleBuffered(c.run.classify(outcome), outcome, false)
+		return true
 	}
 	_, c.err = c.run.finish(class, outcome, Response{Status: outcome.Status, Unreplayable: true})
 	c.deleteMarkers()
