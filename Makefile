@@ -27,22 +27,10 @@ MODULES := . core/pgstore core/sqlstore adapters/otel adapters/internal/rpc adap
 # Those among them that users get, and that a release tags.
 PUBLISHED := . core/pgstore core/sqlstore adapters/otel adapters/internal/rpc adapters/grpc adapters/connect adapters/mcp adapters/inspector/oncekey
 
-# The packages whose tests spend their time in servers run once, with the race detector, but for the tests that it disturbs.
-# All others run a second time without it: for such tests, and for the coverage, whose counters would double the time of a
-# raced test.
-SERVED         := /core/((pg|sql|redis)store$$|internal/system(/|$$))|/oncekey/oncekey/(internal/testkit|examples)(/|$$)
+# make race runs most packages twice: with the race detector, and without it for the tests that it disturbs and for the coverage.
+# The table in tools/testrun/plan.go has the exceptions. Three stores run with it alone, and are counted there, but for these tests.
 SERVED_COVERED := $(LIBRARY)/core/pgstore,$(LIBRARY)/core/sqlstore,$(LIBRARY)/core/redisstore
 NOT_RACED      := ^(TestAllocations|TestConformanceOfSQLite|TestBusyFile)$$
-
-# The packages that run without the race detector alone: those without concurrency, those whose work other programs do, the
-# benchmarks, foreign and system/tiered. Raced, foreign's frameworks would be compiled a second time, and its guards run with
-# the race detector in adapters. system/tiered runs tieredstore over two real servers. The tests of the three stores, of
-# system/linearizable and of system/endtoend run the same code with the race detector.
-UNRACED := /core/(problem|storage|internal/(foreign(/[a-z]+)?|explore/(model|mutants)|system/(consumers|tiered)))$$|/policy(/tablefile)?$$|/adapters/(openapi|internal/rpc|gin/internal/routes)$$|/examples/(quickstart|bench(/internal/report)?)$$
-
-# The packages that take longest come first, so that none of them is left to run alone at the end.
-LONG_RACED   := ./core/sqlstore ./core/redisstore ./core/pgstore ./core/internal/system/endtoend ./core/internal/system/failover ./core/internal/system/linearizable ./core/internal/system/mcp ./core/tieredstore ./examples/checkout ./internal/testkit/postgres ./core ./adapters ./adapters/httpclient
-LONG_UNRACED := ./core/internal/system/tiered ./examples/bench ./core/internal/foreign ./core/tieredstore ./core/internal/explore/model
 
 # Most tests over servers wait more than they compute: so many run at a time in each package, and so many packages at a time
 # with the race detector. Beside them one package runs without it.
@@ -61,7 +49,9 @@ MAY_SKIP := race detector|ONCEKEY_SOAK|is no storage.Inspector|TestGinSwallowsIn
 # goleak sees those that are left.
 NO_SLEEP := GORACE=atexit_sleep_ms=0
 
-TESTRUN := $(IN_MEMORY) $(NO_SLEEP) ONCEKEY_REQUIRE_SERVERS=1 go -C tools run ./testrun -may-skip '$(MAY_SKIP)' -dir
+# FAILED gets the names of the tests that failed, so that they are on the last lines.
+FAILED  := build/failed.txt
+TESTRUN := $(IN_MEMORY) $(NO_SLEEP) ONCEKEY_REQUIRE_SERVERS=1 go -C tools run ./testrun -may-skip '$(MAY_SKIP)' -failed '$(CURDIR)/$(FAILED)' -dir
 
 # The linters are built once for each Go version: one built by an older Go cannot read newer code.
 BIN           := bin/$(shell go env GOVERSION)
@@ -110,18 +100,18 @@ model: ## Search all states of the lease protocol's model with Spin
 	ONCEKEY_REQUIRE_SERVERS=1 go test -count 1 ./core/internal/explore/model
 
 race: ## Run the tests with the race detector, and those that need it least without; a test without its server fails
-	@mkdir -p build
+	@mkdir -p build && rm -f $(FAILED)
 	@$(MAKE) --no-print-directory unraced >build/unraced.log 2>&1 & unraced=$$!; \
 	$(MAKE) --no-print-directory raced; raced=$$?; \
 	wait $$unraced; unraced=$$?; \
-	cat build/unraced.log && exit $$((raced | unraced))
+	cat build/unraced.log; test ! -s $(FAILED) || cat $(FAILED); exit $$((raced | unraced))
 	@cat build/served.new build/coverage.new > build/coverage.out && rm build/served.new build/coverage.new build/unraced.log
 
 raced:
-	$(TESTRUN) '$(CURDIR)' -count 1 -race -vet off -timeout 20m -p $(PACKAGES) -parallel $(PARALLEL) -covermode atomic -coverpkg '$(SERVED_COVERED)' -coverprofile build/served.new $(LONG_RACED) $$(go list work | grep -vE '$(UNRACED)')
+	$(TESTRUN) '$(CURDIR)' -plan raced -count 1 -race -vet off -timeout 20m -p $(PACKAGES) -parallel $(PARALLEL) -covermode atomic -coverpkg '$(SERVED_COVERED)' -coverprofile build/served.new
 
 unraced:
-	$(TESTRUN) '$(CURDIR)' -count 1 -vet off -timeout 20m -p 1 -parallel $(PARALLEL) -coverpkg '$(COVERED)' -coverprofile build/coverage.new $(LONG_UNRACED) $$(go list work | grep -vE '$(SERVED)') $$(go list work | grep -E '$(UNRACED)')
+	$(TESTRUN) '$(CURDIR)' -plan unraced -count 1 -vet off -timeout 20m -p 1 -parallel $(PARALLEL) -coverpkg '$(COVERED)' -coverprofile build/coverage.new
 	$(TESTRUN) '$(CURDIR)' -count 1 -vet off -timeout 20m -run '$(NOT_RACED)' ./core/redisstore ./core/sqlstore
 	$(TESTRUN) '$(CURDIR)/tools' -race -timeout 20m ./...
 

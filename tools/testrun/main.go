@@ -1,7 +1,11 @@
-// Command testrun runs go test. It prints go test's closing line of each package, the output of tests that failed, and at
-// the end the packages and tests that took longest.
+// Command testrun runs go test. It prints go test's closing line of each package, each report of the race detector at once,
+// the output of tests that failed, the packages and tests that took longest, and at the end the names of the tests that failed.
 //
 //	testrun -dir .. -may-skip 'race detector|ONCEKEY_SOAK' -race ./...
+//	testrun -dir .. -plan raced -race
+//
+// -plan appends the packages of the workspace that a run of make race tests: see the table in plan.go. -failed names a file to
+// which the names of failed tests are appended, for a caller that has more to print.
 //
 // The flags of testrun come first, and all later arguments belong to go test. The exit status is go test's. If
 // ONCEKEY_REQUIRE_SERVERS is set, testrun also fails when a test was skipped for a reason that -may-skip does not match,
@@ -18,6 +22,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"regexp"
+	"slices"
 )
 
 const (
@@ -38,6 +43,8 @@ func run(ctx context.Context, out io.Writer, args []string, requireAll bool) err
 	flags := flag.NewFlagSet("testrun", flag.ContinueOnError)
 	folder := flags.String("dir", ".", "folder to run go test in")
 	maySkip := flags.String("may-skip", "^$", "reasons for which a test may be skipped, as a regular expression")
+	plan := flags.String("plan", "", "raced or unraced: test the packages of this run")
+	failed := flags.String("failed", "", "file to append the names of failed tests to")
 	own, rest := splitArguments(args)
 	if err := flags.Parse(own); err != nil {
 		return err
@@ -47,8 +54,23 @@ func run(ctx context.Context, out io.Writer, args []string, requireAll bool) err
 		return err
 	}
 
-	command := exec.CommandContext(ctx, "go", append([]string{"test", "-json"}, rest...)...)
-	command.Dir, command.Stderr = *folder, os.Stderr
+	if *plan != "" {
+		packages, err := workspace(ctx, *folder)
+		if err != nil {
+			return err
+		}
+		if packages, err = planned(*plan, packages); err != nil {
+			return err
+		}
+		rest = append(rest, packages...)
+	}
+	return test(ctx, newResults(out), *folder, rest, *failed, func(r *results) error { return r.checkSkips(allowed, requireAll) })
+}
+
+// test runs go test with these arguments. Only a run that passes is checked.
+func test(ctx context.Context, results *results, folder string, args []string, failed string, check func(*results) error) error {
+	command := exec.CommandContext(ctx, "go", append([]string{"test", "-json"}, args...)...)
+	command.Dir, command.Stderr = folder, os.Stderr
 	output, err := command.StdoutPipe()
 	if err != nil {
 		return err
@@ -56,18 +78,17 @@ func run(ctx context.Context, out io.Writer, args []string, requireAll bool) err
 	if err := command.Start(); err != nil {
 		return err
 	}
-	results := newResults(out)
 	err = results.read(output)
 	if err := errors.Join(err, command.Wait()); err != nil {
-		return fmt.Errorf("go test: %w", err)
+		return errors.Join(fmt.Errorf("go test: %w", err), results.nameFailed(failed))
 	}
 	results.printSlowest()
-	return results.checkSkips(allowed, requireAll)
+	return check(results)
 }
 
 // splitArguments splits off the flags of testrun.
 func splitArguments(args []string) (own, rest []string) {
-	for len(args) > 1 && (args[0] == "-dir" || args[0] == "-may-skip") {
+	for len(args) > 1 && slices.Contains([]string{"-dir", "-may-skip", "-plan", "-failed"}, args[0]) {
 		own, args = append(own, args[:2]...), args[2:]
 	}
 	return own, args

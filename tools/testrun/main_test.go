@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -87,21 +88,96 @@ not an event`))
 	}
 }
 
-// The race detector writes into the output of any test of the package, also of one that passes.
-func TestRaceReportIsPrinted(t *testing.T) {
+// Case 80: a report of the race detector is printed at once, and not when its package ends. It is in the output of any test of
+// the package, also of one that passes.
+func TestRaceReportIsPrintedAtOnce(t *testing.T) {
 	t.Parallel()
-	events := func(end string) string {
-		return `{"Action":"output","Package":"m","Test":"TestBystander","Output":"WARNING: DATA RACE\n"}
-{"Action":"pass","Package":"m","Test":"TestBystander"}
-{"Action":"output","Package":"m","Test":"TestRacy","Output":"--- FAIL: TestRacy (0.01s)\n"}
-{"Action":"fail","Package":"m","Test":"TestRacy"}
-{"Action":"` + end + `","Package":"m","Elapsed":1.2}
-`
+	var printed strings.Builder
+	r := newResults(&printed)
+	output := func(text string) { r.take(event{Action: "output", Package: "m", Test: "TestBystander", Output: text}) }
+	output("before\n")
+	output(raceEnd)
+	output(raceBegin)
+	output("Write at 0x00c000012345\n")
+	output(raceEnd)
+	output("after\n")
+	if want := "m: WARNING: DATA RACE\nWrite at 0x00c000012345\n==================\n"; printed.String() != want {
+		t.Errorf("it printed %q, want %q", printed.String(), want)
 	}
-	for end, want := range map[string]string{"fail": "WARNING: DATA RACE\n--- FAIL: TestRacy (0.01s)\n", "pass": ""} {
-		var printed strings.Builder
-		if err := newResults(&printed).read(strings.NewReader(events(end))); err != nil || printed.String() != want {
-			t.Errorf("%s: it printed %q and ended with %v, want %q", end, printed.String(), err, want)
+}
+
+// Case 80: the last lines have the names of the tests that failed, also in a file, for a caller that prints more.
+func TestFailedTestsAreNamedLast(t *testing.T) {
+	t.Parallel()
+	var printed strings.Builder
+	file := filepath.Join(t.TempDir(), "failed")
+	files := map[string]string{"a_test.go": failing, "b/b_test.go": passing, "c/c_test.go": broken, "d/d_test.go": crashing}
+	for range 2 { // the file is appended to
+		if err := run(t.Context(), &printed, []string{"-failed", file, "-dir", module(t, files), "-count", "1", "./..."}, true); err == nil {
+			t.Fatal("it passed")
 		}
+	}
+	names, err := os.ReadFile(file) //nolint:gosec // its own
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Split(strings.TrimSuffix(string(names), "\n"), "\n")
+	slices.Sort(got)
+	want := []string{"failed: example.org/m.TestThree/part", "failed: example.org/m/c", "failed: example.org/m/d"}
+	if got = slices.Compact(got); !slices.Equal(got, want) || !strings.HasSuffix(string(names), printed.String()[strings.LastIndex(printed.String(), "\nfailed: ")+1:]) {
+		t.Errorf("the file has %q, want %q, and it printed\n%s", got, want, printed.String())
+	}
+	lines := strings.Split(strings.TrimSuffix(printed.String(), "\n"), "\n")
+	for _, line := range lines[len(lines)-len(want):] {
+		if !strings.HasPrefix(line, "failed: ") {
+			t.Errorf("%q stands behind the names", line)
+		}
+	}
+}
+
+// Each row of the plan is of a package that exists, and gives a reason. A package that no row names is tested in both ways.
+func TestPlan(t *testing.T) {
+	t.Parallel()
+	all, err := workspace(t.Context(), "../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := func(pattern string) bool {
+		return slices.ContainsFunc(all, func(path string) bool {
+			folder, whole := strings.CutSuffix(library+"/"+pattern, "/...")
+			return path == folder || whole && strings.HasPrefix(path, folder+"/")
+		})
+	}
+	for _, r := range rows {
+		if !names(r.packages) || r.reason == "" || r.way == both {
+			t.Errorf("the row %+v is of no package, has no reason, or is no exception", r)
+		}
+	}
+	for _, name := range slices.Concat(longest.raced, longest.unraced) {
+		if !names(name) {
+			t.Errorf("%s is in longest, and does not exist", name)
+		}
+	}
+	raced, err := planned("raced", all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unraced, err := planned("unraced", all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range all {
+		if w := wayOf(path); slices.Contains(raced, path) != w.raced || slices.Contains(unraced, path) != w.unraced || w == (way{}) {
+			t.Errorf("%s: the way is %+v", path, w)
+		}
+	}
+	if wayOf(library) != both || wayOf(library+"/core") != both || wayOf(library+"/core/pgstore") != racedOnly || wayOf(library+"/policy") != unracedOnly {
+		t.Error("a package has a wrong way")
+	}
+	if raced[0] != library+"/"+longest.raced[0] || unraced[0] != library+"/"+longest.unraced[0] {
+		t.Errorf("the first are %s and %s", raced[0], unraced[0])
+	}
+	if _, err := planned("both", all); err == nil {
+		t.Error("a plan of no name is accepted")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -34,14 +35,16 @@ type skipped struct{ name, reason string }
 // results collects events, and prints urgent lines at once.
 type results struct {
 	out      io.Writer
-	output   map[string]map[string][]string // by package and test, of tests that have not passed or have a report of a race
+	output   map[string]map[string][]string // by package and test, of tests that have not passed
+	racing   map[string]bool                // packages in the middle of a report of the race detector
+	failed   []string                       // tests, and packages without a test that failed
 	packages []result
 	tests    []result
 	skips    []skipped
 }
 
 func newResults(out io.Writer) *results {
-	return &results{out: out, output: make(map[string]map[string][]string)}
+	return &results{out: out, output: make(map[string]map[string][]string), racing: make(map[string]bool)}
 }
 
 // read returns at the end of the events. A run without a package is an error.
@@ -91,6 +94,9 @@ func (r *results) takePackage(e event) {
 		delete(r.output, e.Package)
 	case "fail":
 		r.printFailed(e.Package)
+		if !slices.ContainsFunc(r.failed, func(name string) bool { return strings.HasPrefix(name, e.Package+".Test") }) {
+			r.failed = append(r.failed, e.Package)
+		}
 	default:
 		return
 	}
@@ -104,15 +110,31 @@ func (r *results) endTest(e event) {
 	} else if !strings.Contains(e.Test, "/") {
 		r.tests = append(r.tests, result{name, e.Elapsed})
 	}
-	// The race detector's report is in the output of whichever test had the last line before it, and this test may pass.
-	if e.Action != "fail" && !slices.Contains(r.output[e.Package][e.Test], raceReport) {
+	if e.Action != "fail" {
 		delete(r.output[e.Package], e.Test)
+	} else if !slices.ContainsFunc(r.failed, func(part string) bool { return strings.HasPrefix(part, name+"/") }) { // its parts end first
+		r.failed = append(r.failed, name)
 	}
 }
 
-const raceReport = "WARNING: DATA RACE\n"
+// The first and the last line of the race detector's report. Before the first stands another of the last.
+const (
+	raceBegin = "WARNING: DATA RACE\n"
+	raceEnd   = "==================\n"
+)
 
+// keep keeps the output of a test until its package ends. The race detector's report is printed at once, because it is in the
+// output of whichever test had the last line before it, and this test may pass.
 func (r *results) keep(e event) {
+	if e.Output == raceBegin {
+		fmt.Fprintf(r.out, "%s: ", e.Package)
+		r.racing[e.Package] = true
+	}
+	if r.racing[e.Package] {
+		fmt.Fprint(r.out, e.Output)
+		r.racing[e.Package] = e.Output != raceEnd
+		return
+	}
 	if r.output[e.Package] == nil {
 		r.output[e.Package] = make(map[string][]string)
 	}
@@ -132,8 +154,7 @@ func (r *results) printClosing(line string) {
 	fmt.Fprintln(r.out, line)
 }
 
-// printFailed prints the output of a package's failed tests, of tests that were running at the package's end, and of tests
-// with a report of a race.
+// printFailed prints the output of a package's failed tests, and of tests that were running at the package's end.
 func (r *results) printFailed(name string) {
 	tests := r.output[name]
 	for _, test := range slices.Sorted(maps.Keys(tests)) {
@@ -159,6 +180,24 @@ func reason(output []string) string {
 		}
 	}
 	return strings.Join(text, " ")
+}
+
+// nameFailed prints the names of the tests that failed, and appends them to a file if it has a name.
+func (r *results) nameFailed(file string) error {
+	var names strings.Builder
+	for _, name := range r.failed {
+		fmt.Fprintf(&names, "failed: %s\n", name)
+	}
+	fmt.Fprint(r.out, names.String())
+	if file == "" || names.Len() == 0 {
+		return nil
+	}
+	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600) //nolint:gosec // the caller names it
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(names.String())
+	return errors.Join(err, f.Close())
 }
 
 func (r *results) printSlowest() {

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+)
+
+const library = "github.com/oncekey/oncekey"
+
+// way says in which runs of make race a package is tested: with the race detector, without it, or both.
+type way struct{ raced, unraced bool }
+
+var (
+	racedOnly   = way{raced: true}
+	unracedOnly = way{unraced: true}
+	both        = way{raced: true, unraced: true}
+)
+
+// row is one package, or a folder of packages by "/..." at its end, and the way of its tests.
+type row struct {
+	packages string
+	way      way
+	reason   string
+}
+
+// rows are the packages that are not tested in both ways. The first row that names a package decides. All others run a second
+// time without the race detector: for the tests that it disturbs, and for the coverage, whose counters would double the time of
+// a raced test.
+var rows = []row{
+	{"core/internal/system/consumers", unracedOnly, "it builds users' programs, and has no concurrency of its own"},
+	{"core/internal/system/tiered", unracedOnly, "core/tieredstore and the stores below it run the same code with the race detector"},
+	{"examples/bench", unracedOnly, "a benchmark: its parts are raced"},
+	{"examples/bench/internal/report", unracedOnly, "no concurrency"},
+	{"examples/quickstart", unracedOnly, "its work is done by a program that it builds"},
+	{"core/internal/foreign/...", unracedOnly, "raced, its frameworks would be compiled a second time, and its guards are raced in adapters"},
+	{"core/internal/explore/model", unracedOnly, "Spin does the work"},
+	{"core/internal/explore/mutants", unracedOnly, "go test of mutants does the work"},
+	{"adapters/internal/rpc", unracedOnly, "no concurrency: adapters/grpc and adapters/connect race it"},
+	{"adapters/gin/internal/routes", unracedOnly, "no concurrency"},
+	{"adapters/openapi", unracedOnly, "no concurrency"},
+	{"core/problem", unracedOnly, "no concurrency"},
+	{"core/storage", unracedOnly, "no concurrency"},
+	{"policy", unracedOnly, "no concurrency"},
+	{"policy/tablefile", unracedOnly, "no concurrency"},
+
+	{"core/pgstore", racedOnly, "its time is the server's: the coverage is counted with the race detector"},
+	{"core/sqlstore", racedOnly, "its time is the servers': the coverage is counted with the race detector"},
+	{"core/redisstore", racedOnly, "its time is the server's: the coverage is counted with the race detector"},
+	{"core/internal/system/...", racedOnly, "its time is the servers', and it is not counted"},
+	{"internal/testkit/...", racedOnly, "its time is the servers', and it is not counted"},
+	{"examples/...", racedOnly, "its time is the servers' and the browser's, and it is not counted"},
+}
+
+// longest are the packages that take longest. They come first, so that none of them is left to run alone at the end.
+var longest = struct{ raced, unraced []string }{
+	raced: []string{
+		"core/sqlstore", "core/redisstore", "core/pgstore", "core/internal/system/endtoend", "core/internal/system/failover",
+		"core/internal/system/linearizable", "core/internal/system/mcp", "core/tieredstore", "examples/checkout",
+		"internal/testkit/postgres", "core", "adapters", "adapters/httpclient",
+	},
+	unraced: []string{
+		"core/internal/system/tiered", "examples/bench", "core/internal/foreign", "core/tieredstore", "core/internal/explore/model",
+	},
+}
+
+// wayOf is the way of a package by its import path.
+func wayOf(path string) way {
+	name := strings.TrimPrefix(path, library+"/")
+	for _, r := range rows {
+		if folder, whole := strings.CutSuffix(r.packages, "/..."); name == r.packages || whole && (name == folder || strings.HasPrefix(name, folder+"/")) {
+			return r.way
+		}
+	}
+	return both
+}
+
+// planned returns those packages that a run tests, the longest first.
+func planned(run string, packages []string) ([]string, error) {
+	belongs, first := func(w way) bool { return w.raced }, longest.raced
+	switch run {
+	case "raced":
+	case "unraced":
+		belongs, first = func(w way) bool { return w.unraced }, longest.unraced
+	default:
+		return nil, fmt.Errorf("-plan is given %q: give raced or unraced", run)
+	}
+	place := func(path string) int {
+		if i := slices.Index(first, strings.TrimPrefix(path, library+"/")); i >= 0 {
+			return i
+		}
+		return len(first)
+	}
+	chosen := slices.DeleteFunc(slices.Clone(packages), func(path string) bool { return !belongs(wayOf(path)) })
+	slices.SortStableFunc(chosen, func(a, b string) int { return cmp.Compare(place(a), place(b)) })
+	return chosen, nil
+}
+
+// workspace lists the packages of the workspace in a folder.
+func workspace(ctx context.Context, folder string) ([]string, error) {
+	list := exec.CommandContext(ctx, "go", "list", "work")
+	list.Dir = folder
+	out, err := list.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list work: %w", err)
+	}
+	return strings.Fields(string(out)), nil
+}
