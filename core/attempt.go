@@ -253,7 +253,7 @@ const hashesSize = 2*sha256.Size + frame.ShortSize
 // origin returns the origin of a claim. The router may find the pattern later: see
 // ledger.Hold.
 func (c *claimant) origin() storage.Origin {
-	origin := storage.Origin{Route: ledger.Shortened(c.identity.request.Pattern, ledger.MaxOriginRoute), Holder: c.identity.shared.holder, KeyHash: c.keyHash}
+	origin := storage.Origin{Route: ledger.Shortened(c.identity.request.Pattern, ledger.MaxOriginRoute), Holder: c.identity.shared.holder, KeyHash: c.keyHash, Program: c.identity.shared.program}
 	if c.identity.shared.trace != nil {
 		origin.Trace = c.traceOf()
 	}

@@ -62,6 +62,7 @@ func (a *attempt) decide(ctx context.Context) (Decision, *Run) {
 		if record.Abandoned() {
 			a.report(ctx, &event.Event{Result: event.LeaseExpired, Attempt: record.Attempt})
 		}
+		reportOtherProgram(ctx, a, &record.Origin)
 		return a.decideByRecord(record), nil
 	default:
 		if a.shared.ledger.Limiter != nil && a.claim.Lease.Attempt == 1 && !a.tooOld {

@@ -68,6 +68,9 @@ func New(store storage.Store, scope Scope, opts ...Option) (*Engine, error) {
 		e.responder.echoed = e.keyHeaders
 	}
 	e.holder = ledger.Shortened(e.instance, ledger.MaxOriginText)
+	if e.service == "" {
+		e.program = thisProgram()
+	}
 	if e.responder.custom {
 		e.responder.write = guardedWriter(e.responder.write, e.observer.Observe)
 	}

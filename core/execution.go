@@ -18,7 +18,7 @@ type execution struct {
 	run      Run
 	captured capture
 	body     wire.RestoredBody
-	small    [480]byte // for the sketch of the request, and behind it for a small response
+	small    [464]byte // for the sketch of the request, and behind it for a small response
 }
 
 // newExecution returns the run of a new execution, and a buffer for its sketch.

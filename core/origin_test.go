@@ -49,6 +49,9 @@ func TestRecordsSayWhereTheyComeFrom(t *testing.T) {
 	mux.Handle("POST /payments", engine.Handler(http.HandlerFunc(created)))
 	mux.ServeHTTP(httptest.NewRecorder(), newPost(context.WithValue(t.Context(), spanKey{}, "trace-span"), "k", payment))
 	want := storage.Origin{Route: "POST /payments", Holder: "pod-1", KeyHash: event.KeyHash("k"), Trace: "trace-span"}
+	if want.Program = store.claims[0].Origin.Program; len(want.Program) != 8 {
+		t.Errorf("the claim names the program by %q", want.Program)
+	}
 	if got := store.claims[0].Origin; got != want {
 		t.Errorf("the claim comes from %+v, want %+v", got, want)
 	}

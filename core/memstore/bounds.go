@@ -130,7 +130,7 @@ func cost(key, fingerprint string, origin *storage.Origin) int64 {
 
 // originTexts is the number of bytes of an origin's texts.
 func originTexts(o *storage.Origin) int {
-	return len(o.Route) + len(o.Holder) + len(o.KeyHash) + len(o.Trace)
+	return len(o.Route) + len(o.Holder) + len(o.KeyHash) + len(o.Trace) + len(o.Program)
 }
 
 // evict drops or buries up to limit expired records of a locked shard.

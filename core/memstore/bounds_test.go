@@ -268,8 +268,8 @@ func TestBytesOfStepsAreCounted(t *testing.T) {
 func TestBytesOfOriginsAreCounted(t *testing.T) {
 	t.Parallel()
 	c, other := claim(1), claim(2)
-	c.Origin = storage.Origin{Route: "route", Holder: "holder", KeyHash: "hash", Trace: "trace"}
-	room := int64(2*(overhead+len(c.Key)+len(c.Fingerprint)) + len("routeholderhashtrace"))
+	c.Origin = storage.Origin{Route: "route", Holder: "holder", KeyHash: "hash", Trace: "trace", Program: "program"}
+	room := int64(2*(overhead+len(c.Key)+len(c.Fingerprint)) + len("routeholderhashtraceprogram"))
 	for finished, end := range map[bool]func(*memstore.Store, storage.Lease){
 		false: func(*memstore.Store, storage.Lease) {},
 		true:  func(s *memstore.Store, l storage.Lease) { must(t, s.Complete(t.Context(), l, result(""))) },

@@ -8,7 +8,7 @@ import (
 
 // appendOrigin writes an origin with its length: each text after its own length.
 func appendOrigin(b []byte, o *storage.Origin) []byte {
-	texts := [...]string{o.Route, o.Holder, o.KeyHash, o.Trace}
+	texts := [...]string{o.Route, o.Holder, o.KeyHash, o.Trace, o.Program}
 	size := 0
 	for _, text := range texts {
 		size += uvarintSize(len(text)) + len(text)
@@ -24,5 +24,5 @@ func appendOrigin(b []byte, o *storage.Origin) []byte {
 func originOf(b []byte) storage.Origin {
 	r := reader{b, 0}
 	next := func() string { return text(r.take(r.length())) }
-	return storage.Origin{Route: next(), Holder: next(), KeyHash: next(), Trace: next()}
+	return storage.Origin{Route: next(), Holder: next(), KeyHash: next(), Trace: next(), Program: next()}
 }

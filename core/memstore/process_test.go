@@ -76,7 +76,7 @@ func TestNothingBecomesUnreadable(t *testing.T) {
 	for n := range 1000 {
 		c := claim(n)
 		c.Key, c.Fingerprint = string(garbage())+c.Key, string(garbage())
-		c.Origin = storage.Origin{Route: string(garbage()), Holder: string(garbage()), KeyHash: string(garbage()), Trace: string(garbage())}
+		c.Origin = storage.Origin{Route: string(garbage()), Holder: string(garbage()), KeyHash: string(garbage()), Trace: string(garbage()), Program: string(garbage())}
 		res := result(string(garbage()))
 		res.Status, res.Sketch = int(random.Int32())-1<<30, garbage()
 		for range random.IntN(5) {

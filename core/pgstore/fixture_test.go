@@ -139,7 +139,7 @@ func digested(c storage.Claim, request string) storage.Claim {
 }
 
 func originated(c storage.Claim) storage.Claim {
-	c.Origin = storage.Origin{Route: "POST /payments/{id}", Holder: "pod 7", KeyHash: "0123456789abcdef", Trace: "4bf92f-00f067"}
+	c.Origin = storage.Origin{Route: "POST /payments/{id}", Holder: "pod 7", KeyHash: "0123456789abcdef", Trace: "4bf92f-00f067", Program: "1f00ba42"}
 	return c
 }
 

@@ -200,7 +200,7 @@ func (c *codec) words(texts ...*string) {
 
 func (c *codec) origin(o *storage.Origin) {
 	if c.has(*o != storage.Origin{}) {
-		c.words(&o.Route, &o.Holder, &o.KeyHash, &o.Trace)
+		c.words(&o.Route, &o.Holder, &o.KeyHash, &o.Trace, &o.Program)
 	}
 }
 

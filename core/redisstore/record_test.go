@@ -43,10 +43,10 @@ func TestFormat(t *testing.T) {
 	stepped := l
 	stepped.Steps = "charge\nship\n"
 	from := l
-	from.Origin = storage.Origin{Route: "POST /payments", Holder: "pod-1", KeyHash: "9c56cc51b374c3ba", Trace: "4bf9-00f0"}
+	from.Origin = storage.Origin{Route: "POST /payments", Holder: "pod-1", KeyHash: "9c56cc51b374c3ba", Trace: "4bf9-00f0", Program: "1f00ba42"}
 	from.Age = 1500 * time.Millisecond
 	bare := storage.Lease{Claim: storage.Claim{Token: l.Token, Fingerprint: usualFingerprint, Remember: 720 * time.Hour, Retain: time.Second}, Attempt: 2}
-	const origin = "\x0ePOST /payments" + "\x05pod-1" + "\x109c56cc51b374c3ba" + "\x094bf9-00f0"
+	const origin = "\x0ePOST /payments" + "\x05pod-1" + "\x109c56cc51b374c3ba" + "\x094bf9-00f0" + "\x081f00ba42"
 	digest := "\xd1" + strings.Repeat("\x00", 14) + "\x9e"
 	fingerprint, hash := "\x08sha256:f", strings.Repeat("\x01\x23\x45\x67\x89\xab\xcd\xef", 4)
 	lease, day := uvarint(30_000), uvarint(86_400_000)
@@ -197,7 +197,7 @@ func usualValues() map[string][]byte {
 	remembered := l
 	remembered.Remember, remembered.Steps = time.Hour, "charge\n"
 	from := l
-	from.Origin, from.Age = storage.Origin{Route: "POST /payments", Holder: "pod-é", KeyHash: "9c56cc51b374c3ba", Trace: "4bf9-00f0"}, time.Second
+	from.Origin, from.Age = storage.Origin{Route: "POST /payments", Holder: "pod-é", KeyHash: "9c56cc51b374c3ba", Trace: "4bf9-00f0", Program: "1f00ba42"}, time.Second
 	header := storage.Header{{Name: "Content-Type", Value: "application/json"}, {Op: storage.Delete, Name: "Server"}, {Name: "X", Value: "\xff"}}
 	return map[string][]byte{
 		"a claim":                 encodeClaim(&l, someTime),

@@ -86,6 +86,10 @@ type Origin struct {
 	// Trace is the trace of the run: a trace id and a span id in hex, with a hyphen in
 	// between. At most 100 bytes.
 	Trace string
+	// Program stands for the program that made the claim, in 8 hex digits, where its engine
+	// has no core.WithService. A record of another program under the same key means that two
+	// services share the store.
+	Program string
 }
 
 // Digest is a short hash of all bytes of a request, with the excluded fields (see

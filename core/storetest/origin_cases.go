@@ -10,6 +10,7 @@ import (
 // origin is that of every claim of the suite.
 var origin = storage.Origin{
 	Route: "POST /payments/{id}", Holder: "payments-7d4b9", KeyHash: "f2ca1bb6", Trace: "4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7",
+	Program: "9c56cc51",
 }
 
 // originCases are about the fields that tell operators where a record comes from, and
@@ -179,15 +180,16 @@ func origins() []storage.Origin {
 	all := []storage.Origin{
 		{},
 		origin,
-		{Route: strings.Repeat("r", 200), Holder: strings.Repeat("h", 100), KeyHash: strings.Repeat("0", 64), Trace: strings.Repeat("t", 100)},
+		{Route: strings.Repeat("r", 200), Holder: strings.Repeat("h", 100), KeyHash: strings.Repeat("0", 64), Trace: strings.Repeat("t", 100), Program: "01234567"},
 		{Route: strings.Repeat("価", 66), Holder: strings.Repeat("é", 50)},
 		{Route: "r"},
 		{Holder: "h"},
 		{KeyHash: "k"},
 		{Trace: "t"},
+		{Program: "p"},
 	}
 	for _, text := range texts() {
-		all = append(all, storage.Origin{Route: text, Holder: text, KeyHash: text, Trace: text})
+		all = append(all, storage.Origin{Route: text, Holder: text, KeyHash: text, Trace: text, Program: text})
 	}
 	return all
 }

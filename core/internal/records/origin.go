@@ -7,13 +7,13 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// OriginText returns the origin as four lines, or "" for no origin. It is one text, because
+// OriginText returns the origin as five lines, or "" for no origin. It is one text, because
 // each column of a database's row costs each replay some time.
 func OriginText(o storage.Origin) string {
 	if o == (storage.Origin{}) {
 		return ""
 	}
-	lines := [...]string{Escape(o.Route), Escape(o.Holder), Escape(o.KeyHash), Escape(o.Trace)}
+	lines := [...]string{Escape(o.Route), Escape(o.Holder), Escape(o.KeyHash), Escape(o.Trace), Escape(o.Program)}
 	return strings.Join(lines[:], "\n")
 }
 
@@ -21,7 +21,7 @@ func OriginText(o storage.Origin) string {
 // cannot return.
 func ParseOrigin(encoded string) (o storage.Origin, readable bool) {
 	rest := encoded
-	for _, text := range []*string{&o.Route, &o.Holder, &o.KeyHash, &o.Trace} {
+	for _, text := range []*string{&o.Route, &o.Holder, &o.KeyHash, &o.Trace, &o.Program} {
 		var line string
 		line, rest, _ = strings.Cut(rest, "\n")
 		var err error

@@ -1,0 +1,39 @@
+package core
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"runtime/debug"
+	"sync"
+
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/internal/frame"
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+// thisProgram stands for the program in records: a short hash of the path of its main
+// package, or "" where the build does not know the path. It is no part of a storage key, so a
+// program that is renamed keeps its keys.
+var thisProgram = sync.OnceValue(func() string {
+	build, known := debug.ReadBuildInfo()
+	if !known || build.Path == "" {
+		return ""
+	}
+	const size = 4 // bytes
+	sum := frame.Sum("program", build.Path)
+	return hex.EncodeToString(sum[:size])
+})
+
+var errOtherProgram = errors.New("oncekey: the store has a record of another program under a key of this one, so the clients of one may get responses of the other: " +
+	"give each of two services that share a store its name by core.WithService. If this program was renamed or moved, its old records expire after their TTL")
+
+// reportOtherProgram reports, once for each engine, a record that another program has made,
+// where neither engine has a service's name.
+func reportOtherProgram(ctx context.Context, a *attempt, origin *storage.Origin) {
+	s := a.shared
+	if origin.Program == "" || s.program == "" || origin.Program == s.program || !s.mixed.first() {
+		return
+	}
+	a.report(ctx, &event.Event{Result: event.WrongSetup, Holder: origin.Holder, Err: errOtherProgram})
+}
