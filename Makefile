@@ -142,11 +142,16 @@ fmt-check: $(LINTERS) ## Fail when code is not formatted
 	@difference=$$($(GOFUMPT) -d .) && test -z "$$difference" || \
 		{ printf '%s\n\nNot formatted: make fmt puts it right.\n' "$$difference"; exit 1; }
 
-tidy: ## Tidy all modules
+# go mod tidy leaves the sums of a workspace alone, and most commands add only those that they need. go list -m all needs each
+# module of the graph: sums that it has written stay as they are under all other commands.
+tidy: ## Tidy all modules, and the sums of the workspaces
 	for module in $(MODULES); do go -C "$$module" mod tidy || exit 1; done
+	for workspace in . tools; do go -C "$$workspace" list -m all >/dev/null || exit 1; done
 
-tidy-check: ## Fail when a module is not tidy
+tidy-check: ## Fail when a module, or the sums of a workspace, are not tidy
 	for module in $(MODULES); do go -C "$$module" mod tidy -diff || exit 1; done
+	@mkdir -p build
+	for workspace in . tools; do sh tools/sums-check.sh "$$workspace" build/go.work.sum || exit 1; done
 
 fuzz: ## Run every fuzz target for FUZZTIME (30s)
 	@grep -rnoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | sed -E 's|/[^/]*:[0-9]+:func | |' | \
