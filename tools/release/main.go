@@ -3,7 +3,8 @@
 //
 //	release -version v0.1.0 .. . core/pgstore adapters/otel adapters/inspector/oncekey
 //
-// The first argument is the checkout, and the others are the folders of its published modules.
+// The first argument is the checkout, and the others are the folders of its published modules. With -rehearse FOLDER the
+// program runs these commands in a copy of the checkout instead, and makes a module proxy of the tags in FOLDER/proxy.
 package main
 
 import (
@@ -25,8 +26,15 @@ import (
 
 func main() {
 	version := flag.String("version", "", "the version to release, such as v0.1.0")
+	folder := flag.String("rehearse", "", "release into a module proxy in this folder, and publish nothing")
 	flag.Parse()
-	if err := run(context.Background(), os.Stdout, *version, flag.Args()); err != nil {
+	var err error
+	if *folder == "" {
+		err = run(context.Background(), os.Stdout, *version, flag.Args())
+	} else {
+		err = rehearse(context.Background(), *folder, *version, flag.Args())
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}
@@ -43,27 +51,48 @@ type module struct {
 func (m module) tag(version string) string { return path.Join(m.folder, version) }
 
 func run(ctx context.Context, out io.Writer, version string, args []string) error {
-	if len(args) < 2 {
-		return errors.New("want the folder of the checkout and those of its published modules")
-	}
-	if !semver.IsValid(version) || semver.Canonical(version) != version {
-		return fmt.Errorf("VERSION is %q: want a semantic version such as v0.1.0", version)
-	}
-	if major := semver.Major(version); major != "v0" && major != "v1" {
-		return fmt.Errorf("VERSION is %q: the module paths have no /%s, want v0 or v1", version, major)
-	}
-	checkout := args[0]
-	if err := checkClean(ctx, checkout); err != nil {
-		return err
-	}
-	modules, err := read(checkout, args[1:])
+	modules, err := published(version, args)
 	if err != nil {
 		return err
 	}
-	if modules, err = order(modules); err != nil {
+	if err := checkClean(ctx, args[0]); err != nil {
 		return err
 	}
-	printPlan(out, modules, version)
+	printPlan(out, plan(modules, version))
+	return nil
+}
+
+// published returns the modules to release, in order of dependency. The arguments are those of the program.
+func published(version string, args []string) ([]module, error) {
+	if len(args) < 2 {
+		return nil, errors.New("want the folder of the checkout and those of its published modules")
+	}
+	if !semver.IsValid(version) || semver.Canonical(version) != version {
+		return nil, fmt.Errorf("VERSION is %q: want a semantic version such as v0.1.0", version)
+	}
+	if major := semver.Major(version); major != "v0" && major != "v1" {
+		return nil, fmt.Errorf("VERSION is %q: the module paths have no /%s, want v0 or v1", version, major)
+	}
+	modules, err := read(args[0], args[1:])
+	if err != nil {
+		return nil, err
+	}
+	if err := checkComplete(modules); err != nil {
+		return nil, err
+	}
+	return order(modules)
+}
+
+// checkComplete reports a requirement of the repository's own that is not published: users could not resolve it. The
+// modules of the repository are those that a go.mod replaces by the checkout.
+func checkComplete(modules []module) error {
+	for _, m := range modules {
+		for _, replaced := range m.replaces {
+			if !slices.ContainsFunc(modules, func(other module) bool { return other.path == replaced }) {
+				return fmt.Errorf("%s requires %s, which is not among the published modules: add its folder to them", m.path, replaced)
+			}
+		}
+	}
 	return nil
 }
 
@@ -135,43 +164,56 @@ func (m module) among(modules []module) []module {
 	return slices.DeleteFunc(slices.Clone(modules), func(other module) bool { return m.requires[other.path] == "" })
 }
 
-// printPlan writes the edits that are missing, and the tags. The edits are one commit that all tags point to: each go.mod
-// replaces the others by the checkout, so it can require a version that is not published yet.
-func printPlan(out io.Writer, modules []module, version string) {
-	var edits []string
+// stage is a part of the plan.
+type stage struct {
+	comment  string
+	commands []string
+}
+
+// plan returns the edits that are missing, and the tags. The edits are one commit that all tags but those of commands point
+// to: each go.mod replaces the others by the checkout, so it can require a version that is not published yet.
+func plan(modules []module, version string) []stage {
+	edits := stage{comment: "First, one commit with the requirements:"}
+	tags := stage{comment: "Then the tags, each after those of the modules that it requires:"}
+	var commands []stage
 	for _, m := range modules {
 		for _, required := range m.among(modules) {
 			if m.requires[required.path] != version {
-				edits = append(edits, fmt.Sprintf("go -C %s mod edit -require=%s@%s", m.folder, required.path, version))
+				edits.commands = append(edits.commands, fmt.Sprintf("go -C %s mod edit -require=%s@%s", m.folder, required.path, version))
 			}
 		}
-	}
-	if len(edits) > 0 {
-		fmt.Fprintf(out, "# First, one commit with these requirements:\n%s\nmake tidy\n", strings.Join(edits, "\n"))
-	}
-	fmt.Fprintln(out, "# Then the tags, each after those of the modules that it requires:")
-	for _, m := range modules {
-		if !m.isCommand {
-			fmt.Fprintln(out, m.publish(version))
-		}
-	}
-	for _, m := range modules {
 		if m.isCommand {
-			m.printCommand(out, version)
+			commands = append(commands, m.command(version))
+		} else {
+			tags.commands = append(tags.commands, m.publish(version)...)
 		}
 	}
-}
-
-func (m module) publish(version string) string {
-	return fmt.Sprintf("git tag %s && git push origin %s", m.tag(version), m.tag(version))
-}
-
-// printCommand writes how to tag a command. go install refuses a go.mod that replaces modules, so the tag points to a
-// commit beside the branch, which requires the published modules.
-func (m module) printCommand(out io.Writer, version string) {
-	fmt.Fprintf(out, "# Last %s, whose tag has a go.mod without replacements:\ngit checkout --detach\n", m.folder)
-	for _, replaced := range m.replaces {
-		fmt.Fprintf(out, "go -C %s mod edit -dropreplace=%s\n", m.folder, replaced)
+	if len(edits.commands) > 0 {
+		edits.commands = append(edits.commands, "make tidy", fmt.Sprintf("git commit -am 'Require %s within the library'", version))
+		return slices.Concat([]stage{edits, tags}, commands)
 	}
-	fmt.Fprintf(out, "GOWORK=off go -C %s mod tidy && git commit -am 'Require %s of the library'\n%s\ngit checkout -\n", m.folder, version, m.publish(version))
+	return slices.Concat([]stage{tags}, commands)
+}
+
+func (m module) publish(version string) []string {
+	return []string{"git tag " + m.tag(version), "git push origin " + m.tag(version)}
+}
+
+// command returns how to tag a command. go install refuses a go.mod that replaces modules, so the tag points to a commit
+// beside the branch, which requires the published modules.
+func (m module) command(version string) stage {
+	s := stage{comment: fmt.Sprintf("Last %s, whose tag has a go.mod without replacements:", m.folder), commands: []string{"git checkout --detach"}}
+	for _, replaced := range m.replaces {
+		s.commands = append(s.commands, fmt.Sprintf("go -C %s mod edit -dropreplace=%s", m.folder, replaced))
+	}
+	s.commands = append(s.commands, fmt.Sprintf("GOWORK=off go -C %s mod tidy", m.folder), fmt.Sprintf("git commit -am 'Require %s of the library'", version))
+	s.commands = append(s.commands, m.publish(version)...)
+	s.commands = append(s.commands, "git checkout -")
+	return s
+}
+
+func printPlan(out io.Writer, stages []stage) {
+	for _, s := range stages {
+		fmt.Fprintf(out, "# %s\n%s\n", s.comment, strings.Join(s.commands, "\n"))
+	}
 }
