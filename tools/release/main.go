@@ -4,7 +4,8 @@
 //	release -version v0.1.0 .. . core/pgstore adapters/otel adapters/inspector/oncekey
 //
 // The first argument is the checkout, and the others are the folders of its published modules. With -rehearse FOLDER the
-// program runs these commands in a copy of the checkout instead, and makes a module proxy of the tags in FOLDER/proxy.
+// program runs these commands in a copy of the checkout instead, makes a module proxy of the tags in FOLDER/proxy, and prints
+// a GOPROXY to install from.
 package main
 
 import (
@@ -32,7 +33,7 @@ func main() {
 	if *folder == "" {
 		err = run(context.Background(), os.Stdout, *version, flag.Args())
 	} else {
-		err = rehearse(context.Background(), *folder, *version, flag.Args())
+		err = rehearse(context.Background(), os.Stdout, *folder, *version, flag.Args())
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)

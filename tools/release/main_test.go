@@ -2,6 +2,7 @@ package main
 
 import (
 	"archive/zip"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -114,8 +115,12 @@ func TestRehearse(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(original, "store", "new.go"), []byte("package store\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := rehearse(t.Context(), folder, "v0.1.0", []string{original, "both", "cmd", "store", "."}); err != nil {
+	var out strings.Builder
+	if err := rehearse(t.Context(), &out, folder, "v0.1.0", []string{original, "both", "cmd", "store", "."}); err != nil {
 		t.Fatal(err)
+	}
+	if first, _, _ := strings.Cut(out.String(), ","); first != "file://"+filepath.ToSlash(filepath.Join(folder, "proxy")) {
+		t.Errorf("the first proxy is %s, want that of the rehearsal", first)
 	}
 	for path, want := range map[string]string{
 		"m":       "Makefile go.mod m.go",
@@ -154,7 +159,7 @@ func TestRehearseEndsAtFailure(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(original, "cmd", "other.go"), []byte("package main\n\nimport _ \"example.org/m/gone\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	err := rehearse(t.Context(), t.TempDir(), "v0.1.0", []string{original, "cmd", "."})
+	err := rehearse(t.Context(), io.Discard, t.TempDir(), "v0.1.0", []string{original, "cmd", "."})
 	if err == nil || !strings.Contains(err.Error(), "Last cmd") || !strings.Contains(err.Error(), "does not contain package example.org/m/gone") {
 		t.Errorf("the rehearsal ended with %v, want the package that is missing", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,8 +30,8 @@ type rehearsal struct {
 	proxies string // GOPROXY, with the proxy of the rehearsal first
 }
 
-// rehearse releases the files of the checkout as they are, committed or not.
-func rehearse(ctx context.Context, folder, version string, args []string) error {
+// rehearse releases the files of the checkout as they are, committed or not, and prints the GOPROXY of who installs them.
+func rehearse(ctx context.Context, out io.Writer, folder, version string, args []string) error {
 	modules, err := published(version, args)
 	if err != nil {
 		return err
@@ -52,6 +53,7 @@ func rehearse(ctx context.Context, folder, version string, args []string) error 
 			}
 		}
 	}
+	fmt.Fprintln(out, r.proxies)
 	return nil
 }
 

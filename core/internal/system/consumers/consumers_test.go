@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,14 +16,6 @@ const (
 	module = "github.com/oncekey/oncekey"
 	root   = "../../../.."
 )
-
-// parts are the modules of this repository that users get, and their folders.
-var parts = map[string]string{
-	module: ".", module + "/core/pgstore": "core/pgstore", module + "/core/sqlstore": "core/sqlstore",
-	module + "/adapters/otel":         "adapters/otel",
-	module + "/adapters/internal/rpc": "adapters/internal/rpc", module + "/adapters/grpc": "adapters/grpc", module + "/adapters/connect": "adapters/connect",
-	module + "/adapters/mcp": "adapters/mcp",
-}
 
 // foreign are modules whose versions must not depend on this library, unless a program requires the part that uses them.
 var foreign = []string{
@@ -41,9 +34,7 @@ const everywhere = "github.com/felixge/httpsnoop github.com/tidwall/gjson github
 // get more.
 func TestConsumers(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("go"); err != nil {
-		t.Skip("needs the go tool: ", err)
-	}
+	parts := published(t)
 	for name, row := range map[string]struct {
 		program string
 		part    string // the module that is required beside the root, and
@@ -92,10 +83,10 @@ func TestConsumers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			user := newUser(t, row.program, row.part)
+			user := newUser(t, parts, row.program, row.part)
 			user.run("mod", "tidy")
 			linked := user.compile("{{with .Module}}{{.Path}}{{end}}")
-			linked = slices.DeleteFunc(linked, func(path string) bool { return path == "example.org/shop" || parts[path] != "" })
+			linked = slices.DeleteFunc(linked, func(path string) bool { return path == "example.org/shop" || slices.Contains(parts, path) })
 			if got, want := strings.Join(linked, " "), sorted(everywhere+" "+row.linked); got != want {
 				t.Errorf("the program links\n%s\nwant\n%s", got, want)
 			}
@@ -116,43 +107,61 @@ func sorted(words string) string {
 	return strings.Join(slices.Sorted(slices.Values(strings.Fields(words))), " ")
 }
 
-// user is a module that requires this library.
-type user struct {
-	t      *testing.T
-	folder string
+// published returns the paths of the modules that users get, sorted.
+func published(t *testing.T) []string {
+	t.Helper()
+	var paths []string
+	for _, folder := range foldersIn(t, "PUBLISHED") {
+		paths = append(paths, path.Join(module, folder))
+	}
+	return paths
 }
 
-// newUser writes the module, and replaces the modules of this repository by the checkout.
-func newUser(t *testing.T, program, part string) user {
+// folderOf returns the folder of a module in the checkout.
+func folderOf(part string) string { return filepath.Join(root, strings.TrimPrefix(part, module)) }
+
+// user is a module that requires this library.
+type user struct {
+	t           *testing.T
+	folder      string
+	environment []string
+}
+
+// newUser writes the module, and replaces the modules of this repository by the checkout. Its go tool downloads what the
+// cache lacks: make check has it all, from go mod tidy of this repository's modules, whose sums are checked there.
+func newUser(t *testing.T, parts []string, program, part string) user {
 	t.Helper()
-	checkout, err := filepath.Abs(root)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var mod strings.Builder
 	mod.WriteString("module example.org/shop\n\ngo 1.26.0\n")
 	for _, path := range slices.Compact([]string{module, module + part}) {
 		fmt.Fprintf(&mod, "\nrequire %s v0.0.0\n", path)
 	}
-	for path, folder := range parts {
-		fmt.Fprintf(&mod, "replace %s => %s\n", path, filepath.Join(checkout, folder))
-	}
-	u := user{t: t, folder: t.TempDir()}
-	for name, text := range map[string]string{"go.mod": mod.String(), "main.go": program} {
-		if err := os.WriteFile(filepath.Join(u.folder, name), []byte(text), 0o600); err != nil {
+	for _, part := range parts {
+		folder, err := filepath.Abs(folderOf(part))
+		if err != nil {
 			t.Fatal(err)
 		}
+		fmt.Fprintf(&mod, "replace %s => %s\n", part, folder)
 	}
+	u := user{t: t, folder: t.TempDir(), environment: []string{"GOFLAGS=-mod=mod", "GOSUMDB=off"}}
+	u.write("go.mod", mod.String())
+	u.write("main.go", program)
 	return u
 }
 
-// run runs the go tool without a workspace. It downloads what the cache lacks: make check has it all, from go mod tidy of
-// this repository's modules, whose sums are checked there.
+func (u user) write(name, text string) {
+	u.t.Helper()
+	if err := os.WriteFile(filepath.Join(u.folder, name), []byte(text), 0o600); err != nil {
+		u.t.Fatal(err)
+	}
+}
+
+// run runs the go tool without a workspace.
 func (u user) run(arguments ...string) string {
 	u.t.Helper()
 	command := exec.CommandContext(u.t.Context(), "go", arguments...)
 	command.Dir = u.folder
-	command.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod", "GOSUMDB=off")
+	command.Env = append(append(os.Environ(), "GOWORK=off"), u.environment...)
 	var said bytes.Buffer
 	command.Stderr = &said
 	output, err := command.Output()

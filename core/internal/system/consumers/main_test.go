@@ -1,0 +1,12 @@
+package consumers
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	mysqltest "github.com/oncekey/oncekey/core/internal/testkit/mysql"
+	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(mysqltest.Main(postgrestest.Main(m))) }
