@@ -228,16 +228,6 @@ func ExampleWithProblemWriter() {
 	// Output: 400 {"errors":["key_invalid"]} replay: false
 }
 
-// At shutdown the server stops first, and then the engine finishes its runs.
-func ExampleEngine_Shutdown() {
-	engine := newEngine()
-	server := &http.Server{Handler: engine.Handler(http.NotFoundHandler()), ReadHeaderTimeout: 5 * time.Second}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	fmt.Println(server.Shutdown(ctx), engine.Shutdown(ctx))
-	// Output: <nil> <nil>
-}
-
 // An operator looks up the record of a customer's payment.
 func ExampleInspector() {
 	store := memstore.New()

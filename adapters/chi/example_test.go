@@ -8,10 +8,12 @@ import (
 	"time"
 
 	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
 
 	idemchi "github.com/oncekey/oncekey/adapters/chi"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -24,25 +26,34 @@ func send(service http.Handler, path, key, body string) {
 	request := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Idempotency-Key", key)
+	request.SetBasicAuth("alice", "pw")
 	answer := httptest.NewRecorder()
 	service.ServeHTTP(answer, request)
 	fmt.Println(answer.Code, answer.Body, "replay:", answer.Header().Get("X-Idempotent-Replay") == "true")
 }
 
+// Recovery and authentication stand outside the guard: the engine settles a panic before it is recovered, and a
+// stranger gets no stored response. The server's orderly end is in the example of [core.Engine.Shutdown].
 func Example() {
 	runs := 0
-	pay := func(w http.ResponseWriter, _ *http.Request) {
-		runs++
+	pay := func(w http.ResponseWriter, r *http.Request) {
+		runs++                            // the side effect
+		failure.MarkExecuted(r.Context()) // from here on the response is kept
 		w.WriteHeader(http.StatusCreated)
 		fmt.Fprintf(w, `{"payment":%d}`, runs)
 	}
+	user := func(r *http.Request) (string, error) {
+		name, _, _ := r.BasicAuth()
+		return name, nil // an empty name gets a 401
+	}
 
-	engine, err := core.New(memstore.New(), core.ScopeBy(userID))
+	engine, err := core.New(memstore.New(), core.ScopeBy(user))
 	if err != nil {
 		panic(err)
 	}
-	idem := idemchi.New(engine)
+	idem, login := idemchi.New(engine), middleware.BasicAuth("shop", map[string]string{"alice": "pw"})
 	r := chi.NewRouter()
+	r.Use(middleware.Recoverer, login)
 	r.With(idem.Policy(policy.TTLHours(48), policy.LockTTL(time.Minute))).Post("/payments", pay)
 
 	send(r, "/payments", "8e03978e", `{"amount":1999}`)

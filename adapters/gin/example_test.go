@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -25,26 +26,35 @@ func send(service http.Handler, path, key, body string) {
 	request := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Idempotency-Key", key)
+	request.SetBasicAuth("alice", "pw")
 	answer := httptest.NewRecorder()
 	service.ServeHTTP(answer, request)
 	fmt.Println(answer.Code, answer.Body, "replay:", answer.Header().Get("X-Idempotent-Replay") == "true")
 }
 
+// Recovery and authentication stand outside the guard: the engine settles a panic before it is recovered, and a
+// stranger gets no stored response. The server's orderly end is in the example of [core.Engine.Shutdown].
 func Example() {
 	runs := 0
 	pay := func(c *gin.Context) {
-		runs++
+		runs++                  // the side effect
+		failure.MarkExecuted(c) // from here on the response is kept
 		c.JSON(http.StatusCreated, gin.H{"payment": runs})
 	}
+	user := func(r *http.Request) (string, error) {
+		name, _, _ := r.BasicAuth()
+		return name, nil // an empty name gets a 401
+	}
 
-	engine, err := core.New(memstore.New(), core.ScopeBy(userID))
+	engine, err := core.New(memstore.New(), core.ScopeBy(user))
 	if err != nil {
 		panic(err)
 	}
 	idem := idemgin.New(engine)
 	router := gin.New()
 	router.ContextWithFallback = true // a handler's c ends with its run
-	router.POST("/payments", idem.Handle(pay, policy.TTLHours(48)))
+	router.Use(gin.Recovery(), gin.BasicAuth(gin.Accounts{"alice": "pw"}))
+	router.POST("/payments", idem.Handle(pay, policy.TTLHours(48), policy.LockTTL(time.Minute)))
 
 	send(router, "/payments", "8e03978e", `{"amount":1999}`)
 	send(router, "/payments", "8e03978e", `{"amount":1999}`) // the retry
