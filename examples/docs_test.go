@@ -57,26 +57,40 @@ func (p page) blocks(language string) (code []string) {
 // prose is the page without its code blocks.
 func (p page) prose() string { return fence.ReplaceAllString(p.text, "\n") }
 
-// Every Go snippet is part of a Go file of the examples, line by line.
+// Every Go snippet is part of a Go file of the examples, or of a package's Examples, line by line.
 func TestSnippetsAreCompiled(t *testing.T) {
 	t.Parallel()
 	var compiled strings.Builder
+	read := func(path string) error {
+		source, err := os.ReadFile(path)
+		compiled.WriteString(unindented(string(source)))
+		return err
+	}
 	err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".go" {
 			return err
 		}
-		source, err := os.ReadFile(path)
-		compiled.WriteString(unindented(string(source)))
-		return err
+		return read(path)
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, pattern := range []string{"../core/example*_test.go", "../core/*/example*_test.go", "../adapters/*/example*_test.go"} {
+		paths, err := filepath.Glob(pattern)
+		if err != nil || len(paths) == 0 {
+			t.Fatalf("no package has Examples like %s, %v", pattern, err)
+		}
+		for _, path := range paths {
+			if err := read(path); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 	count := 0
 	for _, p := range pages(t) {
 		for _, snippet := range p.blocks("go") {
 			if count++; !strings.Contains(compiled.String(), unindented(snippet)) {
-				t.Errorf("%s: no Go file of the examples has this snippet:\n%s", p.path, snippet)
+				t.Errorf("%s: no Go file of the examples, and no Example, has this snippet:\n%s", p.path, snippet)
 			}
 		}
 	}

@@ -2,8 +2,6 @@ package examples_test
 
 import (
 	"context"
-	"crypto/aes"
-	"crypto/cipher"
 	"database/sql"
 	"net/http"
 	"path/filepath"
@@ -18,7 +16,6 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/redisstore"
-	"github.com/oncekey/oncekey/core/sealedstore"
 	"github.com/oncekey/oncekey/core/sqlstore"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/tieredstore"
@@ -66,39 +63,6 @@ func onCluster(nodes []string) (*core.Engine, error) {
 }
 
 var _ = onCluster
-
-// aesgcm is AES-GCM with the methods of tink.AEAD.
-type aesgcm struct{ cipher.AEAD }
-
-func (a aesgcm) Encrypt(plaintext, data []byte) ([]byte, error) {
-	return a.Seal(nil, nil, plaintext, data), nil
-}
-
-func (a aesgcm) Decrypt(ciphertext, data []byte) ([]byte, error) {
-	return a.Open(nil, nil, ciphertext, data)
-}
-
-func TestSealedRecords(t *testing.T) {
-	t.Parallel()
-	sealed := func(next storage.Store, primitive sealedstore.AEAD) (*core.Engine, error) {
-		store := sealedstore.New(next, primitive)
-		engine, err := core.New(store, core.ScopeBy(userID))
-		return engine, err
-	}
-	block, err := aes.NewCipher(make([]byte, 32))
-	if err != nil {
-		t.Fatal(err)
-	}
-	aead, err := cipher.NewGCMWithRandomNonce(block)
-	if err != nil {
-		t.Fatal(err)
-	}
-	guard, err := sealed(memstore.New(), aesgcm{aead})
-	if err != nil {
-		t.Fatal(err)
-	}
-	payTwice(t, guard.Handler(http.HandlerFunc(pay)), "/payments")
-}
 
 func TestSQLite(t *testing.T) {
 	t.Parallel()

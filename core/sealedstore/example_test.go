@@ -12,7 +12,7 @@ import (
 )
 
 // Pods that were deployed before the seal have left plain records: ReadPlain reads them
-// for the first TTL. The module examples/tink has key sets of Tink in the place of newGCM.
+// for the first TTL. A service uses a key set of Tink in the place of newGCM.
 func Example() {
 	store := sealedstore.New(memstore.New(), newGCM(1), sealedstore.ReadPlain())
 	user := func(*http.Request) (string, error) { return "alice", nil }

@@ -1,4 +1,4 @@
-package fetch
+package examples_test
 
 import (
 	"fmt"
@@ -6,49 +6,52 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/oncekey/oncekey/examples/internal/browsertest"
-
 	"github.com/chromedp/chromedp"
-	"go.uber.org/goleak"
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/examples/internal/browsertest"
 	"github.com/oncekey/oncekey/failure"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// docs/clients.md has the script and the middleware as they are here.
-func TestDocumentationHasTheCode(t *testing.T) {
-	t.Parallel()
-	page, err := os.ReadFile("../../docs/clients.md")
-	if err != nil {
-		t.Fatal(err)
+// scripts are the snippets of docs/clients.md for a page: a client, and the code that keeps its key.
+func scripts(t *testing.T) (client, keepKey string) {
+	t.Helper()
+	blocks := readPage(t, "../docs/clients.md").blocks("js")
+	if len(blocks) != 2 || strings.Count(blocks[0], "\n") > 30 {
+		t.Fatalf("docs/clients.md has %d scripts, want two, the first one of at most 30 lines", len(blocks))
 	}
-	script, err := os.ReadFile("fetch.js")
-	if err != nil || !strings.Contains(string(page), "```js\n"+string(script)+"```\n") {
-		t.Errorf("docs/clients.md does not have fetch.js (%v)", err)
-	}
-	if lines := strings.Count(string(script), "\n"); lines > 30 {
-		t.Errorf("fetch.js has %d lines, want at most 30", lines)
-	}
-	source, err := os.ReadFile("cors.go")
-	_, function, found := strings.Cut(string(source), "\nfunc CORS(")
-	if err != nil || !found || !strings.Contains(string(page), "```go\nfunc CORS("+function+"```\n") {
-		t.Errorf("docs/clients.md does not have the function CORS (%v)", err)
-	}
+	return blocks[0], blocks[1]
 }
 
-// service is a guarded service behind a network that breaks.
-type service struct {
+// CORS lets the pages of an origin call the service. It stands outside the guard, so that
+// problems and replays have its headers too, and they are not stored.
+func CORS(origin string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		header := w.Header()
+		header.Set("Access-Control-Allow-Origin", origin)
+		header.Add("Vary", "Origin")
+		header.Set("Access-Control-Expose-Headers", "Retry-After, X-Idempotent-Replay") // else the page cannot read them
+		if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
+			next.ServeHTTP(w, r)
+			return
+		}
+		header.Set("Access-Control-Allow-Methods", "POST")
+		header.Set("Access-Control-Allow-Headers", "Content-Type, Idempotency-Key")
+		header.Set("Access-Control-Max-Age", "600")
+		w.WriteHeader(http.StatusNoContent)
+	})
+}
+
+// brokenNetwork is a guarded service behind a network that breaks.
+type brokenNetwork struct {
 	http.Handler
 
 	mu      sync.Mutex
@@ -60,9 +63,9 @@ type service struct {
 // fault is what the network does to an exchange.
 type fault func(w http.ResponseWriter, r *http.Request, next http.Handler)
 
-func newService(t *testing.T, faults ...fault) *service {
+func newBrokenNetwork(t *testing.T, faults ...fault) *brokenNetwork {
 	t.Helper()
-	s := &service{}
+	s := &brokenNetwork{}
 	s.reset(faults...)
 	engine, err := core.New(memstore.New(), core.SharedScope, core.WithObserver(event.Log(slog.New(slog.DiscardHandler))))
 	if err != nil {
@@ -72,7 +75,7 @@ func newService(t *testing.T, faults ...fault) *service {
 	return s
 }
 
-func (s *service) pay(w http.ResponseWriter, r *http.Request) {
+func (s *brokenNetwork) pay(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.charges++
 	number := s.charges
@@ -83,20 +86,20 @@ func (s *service) pay(w http.ResponseWriter, r *http.Request) {
 }
 
 // reset sets the faults of the next requests, and forgets the earlier ones.
-func (s *service) reset(faults ...fault) {
+func (s *brokenNetwork) reset(faults ...fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.faults, s.seen = faults, nil
 }
 
-func (s *service) count() (charges int, seen []string) {
+func (s *brokenNetwork) count() (charges int, seen []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.charges, slices.Clone(s.seen)
 }
 
 // ServeHTTP plays the network.
-func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *brokenNetwork) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		panic(http.ErrAbortHandler)
@@ -104,7 +107,7 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r.Body = io.NopCloser(strings.NewReader(string(body)))
 	s.mu.Lock()
 	s.seen = append(s.seen, r.Header.Get(core.KeyHeader)+" "+string(body))
-	do := pass
+	do := passOn
 	if len(s.faults) > 0 {
 		do, s.faults = s.faults[0], s.faults[1:]
 	}
@@ -112,7 +115,7 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	do(w, r, s.Handler)
 }
 
-func pass(w http.ResponseWriter, r *http.Request, next http.Handler) { next.ServeHTTP(w, r) }
+func passOn(w http.ResponseWriter, r *http.Request, next http.Handler) { next.ServeHTTP(w, r) }
 
 func loseRequest(http.ResponseWriter, *http.Request, http.Handler) { panic(http.ErrAbortHandler) }
 
@@ -130,7 +133,7 @@ func cutResponse(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	panic(http.ErrAbortHandler)
 }
 
-func status(code int, retryAfter string) fault {
+func respondWith(code int, retryAfter string) fault {
 	return func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
 		if retryAfter != "" {
 			w.Header().Set("Retry-After", retryAfter)
@@ -139,17 +142,17 @@ func status(code int, retryAfter string) fault {
 	}
 }
 
-// tab is a page of a shop, whose service has another origin.
-type tab struct {
+// shopTab is a page of a shop, whose service has another origin.
+type shopTab struct {
 	*browsertest.Tab
 	service string
 }
 
-// open serves both origins, and opens the page. It skips the test without Chromium, or
+// openShop serves both origins, and opens the page. It skips the test without Chromium, or
 // fails it if the check must run every test.
-func open(t *testing.T, cors func(origin string, next http.Handler) http.Handler, s *service) *tab {
+func openShop(t *testing.T, cors func(origin string, next http.Handler) http.Handler, s *brokenNetwork) *shopTab {
 	t.Helper()
-	shop := httptest.NewServer(http.FileServer(http.Dir(".")))
+	shop := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})) // an empty page
 	t.Cleanup(shop.Close)
 	server := httptest.NewUnstartedServer(cors(shop.URL, s))
 	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
@@ -157,28 +160,25 @@ func open(t *testing.T, cors func(origin string, next http.Handler) http.Handler
 	server.Start()
 	t.Cleanup(server.Close)
 
-	p := &tab{browsertest.Open(t, shop.URL+"/", nil), server.URL}
-	script, err := os.ReadFile("fetch.js")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.Do(chromedp.Navigate(shop.URL + "/fetch.js"))
+	p := &shopTab{browsertest.Open(t, shop.URL+"/", nil), server.URL}
+	script, _ := scripts(t)
+	p.Do(chromedp.Navigate(shop.URL + "/order"))
 	// Waits are noted, and take no time.
 	browsertest.Ask[bool](p.Tab, `window.waits = [];
-		[window.once, window.newKey] = ((setTimeout) => { `+string(script)+` return [once, newKey]; })((resume, wait) => { waits.push(wait); queueMicrotask(resume); });
+		[window.once, window.newKey] = ((setTimeout) => { `+script+` return [once, newKey]; })((resume, wait) => { waits.push(wait); queueMicrotask(resume); });
 		true`)
 	return p
 }
 
-// result is what once returns, or the name of its error.
-type result struct {
+// outcome is what once returns, or the name of its error.
+type outcome struct {
 	Status   int
 	IsReplay bool
 	Text     string
 	Error    string
 }
 
-func (p *tab) once(key, order string) result {
+func (p *shopTab) once(key, order string) outcome {
 	p.Helper()
 	browsertest.Ask[bool](p.Tab, fmt.Sprintf(`window.result = null; once(%q, %s, %q)
 		.then((result) => { window.result = result; }, (error) => { window.result = {error: error.name}; }); true`, p.service+"/payments", order, key))
@@ -186,18 +186,18 @@ func (p *tab) once(key, order string) result {
 }
 
 // result waits for the result.
-func (p *tab) result() result {
+func (p *shopTab) result() outcome {
 	p.Helper()
 	p.Await(`window.result !== null`)
-	return browsertest.Ask[result](p.Tab, `window.result`)
+	return browsertest.Ask[outcome](p.Tab, `window.result`)
 }
 
 // A payment through every fault: one charge, and the page gets its response.
 func TestPaymentThroughFaults(t *testing.T) {
 	t.Parallel()
-	s := newService(t, loseRequest, status(502, ""), status(503, "7"), status(409, "3"), loseResponse, cutResponse)
-	p := open(t, CORS, s)
-	if got, want := p.once("order-42", `{amount: 1999}`), (result{Status: 201, IsReplay: true, Text: "charge 1"}); got != want {
+	s := newBrokenNetwork(t, loseRequest, respondWith(502, ""), respondWith(503, "7"), respondWith(409, "3"), loseResponse, cutResponse)
+	p := openShop(t, CORS, s)
+	if got, want := p.once("order-42", `{amount: 1999}`), (outcome{Status: 201, IsReplay: true, Text: "charge 1"}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	charges, requests := s.count()
@@ -213,7 +213,7 @@ func TestPaymentThroughFaults(t *testing.T) {
 	if len(waits) != 6 || waits[2] < 7000 || waits[3] < 3000 || waits[0] < 500 || waits[0] > 1500 || waits[5] < 16000 {
 		t.Errorf("the waits are %v", waits)
 	}
-	if got, want := p.once("order-43", `{amount: 5}`), (result{Status: 201, Text: "charge 2"}); got != want {
+	if got, want := p.once("order-43", `{amount: 5}`), (outcome{Status: 201, Text: "charge 2"}); got != want {
 		t.Errorf("another order got %+v, want %+v", got, want)
 	}
 }
@@ -221,7 +221,7 @@ func TestPaymentThroughFaults(t *testing.T) {
 // Each key is new, and has the time of its making.
 func TestNewKeyHasItsTime(t *testing.T) {
 	t.Parallel()
-	p := open(t, CORS, newService(t))
+	p := openShop(t, CORS, newBrokenNetwork(t))
 	keys := browsertest.Ask[[]string](p.Tab, `[newKey(), newKey()]`)
 	for _, key := range keys {
 		if made, has := core.KeyTime(key); !has || time.Since(made).Abs() > 10*time.Minute {
@@ -237,20 +237,12 @@ func TestNewKeyHasItsTime(t *testing.T) {
 // the same.
 func TestKeyOutlivesThePage(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../docs/clients.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, snippet, found := strings.Cut(string(text), "```js\nconst key")
-	snippet, _, _ = strings.Cut(snippet, "```")
-	if !found {
-		t.Fatal("docs/clients.md has no snippet that makes a key")
-	}
-	s := newService(t)
-	p := open(t, CORS, s)
+	_, snippet := scripts(t)
+	s := newBrokenNetwork(t)
+	p := openShop(t, CORS, s)
 	snippet = strings.Replace(snippet, "https://api.example.com", p.service, 1)
-	for _, want := range []result{{Status: 201, Text: "charge 1"}, {Status: 201, IsReplay: true, Text: "charge 1"}} {
-		browsertest.Ask[bool](p.Tab, `window.result = null; (async () => { const order = {amount: 7}; const key`+snippet+`window.result = {status, isReplay, text}; })(); true`)
+	for _, want := range []outcome{{Status: 201, Text: "charge 1"}, {Status: 201, IsReplay: true, Text: "charge 1"}} {
+		browsertest.Ask[bool](p.Tab, `window.result = null; (async () => { const order = {amount: 7}; `+snippet+`window.result = {status, isReplay, text}; })(); true`)
 		if got := p.result(); got != want {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
@@ -264,18 +256,18 @@ func TestWhatIsFinal(t *testing.T) {
 		w.Header().Set("X-Idempotent-Replay", "true")
 		w.WriteHeader(http.StatusInternalServerError)
 	}
-	s := newService(t)
-	p := open(t, CORS, s)
+	s := newBrokenNetwork(t)
+	p := openShop(t, CORS, s)
 	for name, row := range map[string]struct {
 		faults   []fault
-		want     result
+		want     outcome
 		requests int
 	}{
-		"a final conflict": {[]fault{status(409, "")}, result{Status: 409}, 1},
-		"another payload":  {[]fault{status(422, "")}, result{Status: 422}, 1},
-		"a stored failure": {[]fault{status(500, ""), storedFailure}, result{Status: 500, IsReplay: true}, 2},
-		"eight 503":        {slices.Repeat([]fault{status(503, "1")}, 8), result{Status: 503}, 8},
-		"eight lost":       {slices.Repeat([]fault{loseRequest}, 8), result{Error: "TypeError"}, 8},
+		"a final conflict": {[]fault{respondWith(409, "")}, outcome{Status: 409}, 1},
+		"another payload":  {[]fault{respondWith(422, "")}, outcome{Status: 422}, 1},
+		"a stored failure": {[]fault{respondWith(500, ""), storedFailure}, outcome{Status: 500, IsReplay: true}, 2},
+		"eight 503":        {slices.Repeat([]fault{respondWith(503, "1")}, 8), outcome{Status: 503}, 8},
+		"eight lost":       {slices.Repeat([]fault{loseRequest}, 8), outcome{Error: "TypeError"}, 8},
 	} {
 		s.reset(row.faults...)
 		got := p.once("k", `{}`)
@@ -288,14 +280,14 @@ func TestWhatIsFinal(t *testing.T) {
 // Without Access-Control-Expose-Headers the page sees no Retry-After, and no replay.
 func TestHeadersMustBeExposed(t *testing.T) {
 	t.Parallel()
-	s := newService(t, status(409, "3"))
-	p := open(t, func(origin string, next http.Handler) http.Handler {
+	s := newBrokenNetwork(t, respondWith(409, "3"))
+	p := openShop(t, func(origin string, next http.Handler) http.Handler {
 		return CORS(origin, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Del("Access-Control-Expose-Headers")
 			next.ServeHTTP(w, r)
 		}))
 	}, s)
-	if got, want := p.once("k", `{}`), (result{Status: 409}); got != want {
+	if got, want := p.once("k", `{}`), (outcome{Status: 409}); got != want {
 		t.Errorf("got %+v, want %+v: a conflict without Retry-After is final", got, want)
 	}
 }

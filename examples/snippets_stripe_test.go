@@ -1,44 +1,57 @@
-package stripe_test
+package examples_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"strings"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	client "github.com/stripe/stripe-go/v84"
+	"github.com/stripe/stripe-go/v84"
 
 	"github.com/oncekey/oncekey/core"
-	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/problem"
-	"github.com/oncekey/oncekey/examples/stripe"
 	"github.com/oncekey/oncekey/failure"
 )
 
 const (
-	retries  = 4
-	deadline = time.Minute
+	stripeRetries = 4
+	stripeLimit   = time.Minute
 )
 
-// server counts the requests that arrive.
-type server struct {
+// writeStripeProblem is a problem.Writer. Of the responses in Stripe's shape, stripe-go repeats only 429 lock_timeout, and other
+// libraries follow Stripe-Should-Retry. A problem with Retry-After is temporary and gets both; every other problem is final.
+func writeStripeProblem(w http.ResponseWriter, _ *http.Request, p problem.Problem) {
+	header, status, code := w.Header(), p.Status, p.Code
+	if p.RetryAfter > 0 {
+		status, code = http.StatusTooManyRequests, "lock_timeout"
+		header.Set("Retry-After", strconv.Itoa(int((p.RetryAfter+time.Second-1)/time.Second)))
+	}
+	header.Set("Stripe-Should-Retry", strconv.FormatBool(p.RetryAfter > 0))
+	header.Set("Cache-Control", "no-store")
+	header.Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	json.NewEncoder(w).Encode(map[string]any{"error": map[string]string{"type": "idempotency_error", "code": code, "message": p.Detail}})
+}
+
+// stripeServer counts the requests that arrive.
+type stripeServer struct {
 	*httptest.Server
 	requests atomic.Int32
 }
 
-func serve(t *testing.T, handler http.Handler) *server {
+func serveStripe(t *testing.T, handler http.Handler) *stripeServer {
 	t.Helper()
-	s := &server{}
+	s := &stripeServer{}
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.requests.Add(1)
 		handler.ServeHTTP(w, r)
@@ -50,43 +63,43 @@ func serve(t *testing.T, handler http.Handler) *server {
 }
 
 // pay creates a payment intent by stripe-go.
-func (s *server) pay(t *testing.T, key string, amount int64) (*client.PaymentIntent, error) {
+func (s *stripeServer) pay(t *testing.T, key string, amount int64) (*stripe.PaymentIntent, error) {
 	t.Helper()
-	backend := client.GetBackendWithConfig(client.APIBackend, &client.BackendConfig{
-		URL: client.String(s.URL), MaxNetworkRetries: client.Int64(retries), LeveledLogger: &client.LeveledLogger{Level: client.LevelNull},
+	backend := stripe.GetBackendWithConfig(stripe.APIBackend, &stripe.BackendConfig{
+		URL: stripe.String(s.URL), MaxNetworkRetries: stripe.Int64(stripeRetries), LeveledLogger: &stripe.LeveledLogger{Level: stripe.LevelNull},
 		// net/http repeats a request with this header by itself when a kept connection breaks: here requests are counted.
-		HTTPClient: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: deadline},
+		HTTPClient: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: stripeLimit},
 	})
-	backend.(*client.BackendImplementation).SetNetworkRetriesSleep(false)
-	stripeClient := client.NewClient("sk_test_1", client.WithBackends(&client.Backends{API: backend, Connect: backend, Uploads: backend}))
-	params := &client.PaymentIntentCreateParams{Amount: &amount, Currency: client.String("eur")}
+	backend.(*stripe.BackendImplementation).SetNetworkRetriesSleep(false)
+	stripeClient := stripe.NewClient("sk_test_1", stripe.WithBackends(&stripe.Backends{API: backend, Connect: backend, Uploads: backend}))
+	params := &stripe.PaymentIntentCreateParams{Amount: &amount, Currency: stripe.String("eur")}
 	params.SetIdempotencyKey(key)
-	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	ctx, cancel := context.WithTimeout(t.Context(), stripeLimit)
 	defer cancel()
 	return stripeClient.V1PaymentIntents.Create(ctx, params)
 }
 
-func guarded(t *testing.T, handle http.HandlerFunc) http.Handler {
+func guardForStripe(t *testing.T, handle http.HandlerFunc) http.Handler {
 	t.Helper()
-	engine, err := core.New(memstore.New(), core.SharedScope, core.WithProblemWriter(stripe.WriteProblem),
-		core.WithObserver(event.Log(slog.New(slog.DiscardHandler))))
+	store, account := memstore.New(), func(*http.Request) (string, error) { return "acct_1", nil }
+	engine, err := core.New(store, core.ScopeBy(account), core.WithProblemWriter(writeStripeProblem))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return engine.Handler(handle)
 }
 
-// expectError wants an error as Stripe's own are decoded.
-func expectError(t *testing.T, err error, status int, code string) {
+// wantStripeError wants an error as Stripe's own are decoded.
+func wantStripeError(t *testing.T, err error, status int, code string) {
 	t.Helper()
-	var decoded *client.Error
-	if !errors.As(err, &decoded) || decoded.HTTPStatusCode != status || decoded.Type != client.ErrorTypeIdempotency || string(decoded.Code) != code || decoded.Msg == "" {
+	var decoded *stripe.Error
+	if !errors.As(err, &decoded) || decoded.HTTPStatusCode != status || decoded.Type != stripe.ErrorTypeIdempotency || string(decoded.Code) != code || decoded.Msg == "" {
 		t.Errorf("got %v, want an idempotency error with status %d, code %s and a message", err, status, code)
 	}
 }
 
 // Case 72: stripe-go repeats the temporary problems, takes the others as final, and decodes all of them.
-func TestEveryProblem(t *testing.T) {
+func TestStripeDecodesEveryProblem(t *testing.T) {
 	t.Parallel()
 	for _, p := range []problem.Problem{
 		{Status: 400, Code: problem.KeyInvalid},
@@ -103,13 +116,13 @@ func TestEveryProblem(t *testing.T) {
 		t.Run(p.Code, func(t *testing.T) {
 			t.Parallel()
 			p.Detail = "Do this."
-			s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { stripe.WriteProblem(w, r, p) }))
+			s := serveStripe(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { writeStripeProblem(w, r, p) }))
 			_, err := s.pay(t, "key-1", 100)
 			status, code, requests := p.Status, p.Code, int32(1)
 			if p.RetryAfter > 0 {
-				status, code, requests = http.StatusTooManyRequests, "lock_timeout", 1+retries
+				status, code, requests = http.StatusTooManyRequests, "lock_timeout", 1+stripeRetries
 			}
-			expectError(t, err, status, code)
+			wantStripeError(t, err, status, code)
 			if got := s.requests.Load(); got != requests {
 				t.Errorf("%d requests arrived, want %d", got, requests)
 			}
@@ -119,27 +132,27 @@ func TestEveryProblem(t *testing.T) {
 
 // Case 72: the first response is lost, the second request meets the first one while it runs. There is one charge, and
 // stripe-go gets it. Another payment under the key is refused at once.
-func TestPaymentThroughFaults(t *testing.T) {
+func TestStripePaymentThroughFaults(t *testing.T) {
 	t.Parallel()
 	var charges, conflicts atomic.Int32
 	var lost atomic.Bool
 	var running sync.WaitGroup
 	defer running.Wait()
 	began, met := make(chan struct{}), make(chan struct{})
-	pay := guarded(t, func(w http.ResponseWriter, r *http.Request) {
+	pay := guardForStripe(t, func(w http.ResponseWriter, r *http.Request) {
 		if charges.Add(1) == 1 {
 			close(began)
 		}
 		failure.MarkExecuted(r.Context())
 		select {
 		case <-met:
-		case <-time.After(deadline):
+		case <-time.After(stripeLimit):
 			t.Error("no other request came while the payment ran")
 		}
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, `{"id":"pi_1","object":"payment_intent","amount":100}`)
 	})
-	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := serveStripe(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		recorder := httptest.NewRecorder()
 		if lost.CompareAndSwap(false, true) {
 			running.Go(func() { pay.ServeHTTP(recorder, r) })
@@ -159,25 +172,8 @@ func TestPaymentThroughFaults(t *testing.T) {
 	}
 	s.requests.Store(0)
 	_, err = s.pay(t, "key-1", 900)
-	expectError(t, err, http.StatusUnprocessableEntity, problem.KeyReused)
+	wantStripeError(t, err, http.StatusUnprocessableEntity, problem.KeyReused)
 	if s.requests.Load() != 1 || charges.Load() != 1 {
 		t.Errorf("%d requests and %d charges, want one of each", s.requests.Load(), charges.Load())
-	}
-}
-
-// docs/clients.md has the writer as it is here.
-func TestDocumentationHasTheWriter(t *testing.T) {
-	t.Parallel()
-	source, err := os.ReadFile("problem.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	page, err := os.ReadFile("../../docs/clients.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, function, found := strings.Cut(string(source), "\nfunc WriteProblem(")
-	if !found || !strings.Contains(string(page), "```go\nfunc WriteProblem("+function+"```\n") {
-		t.Error("docs/clients.md does not have the function WriteProblem as problem.go has it")
 	}
 }

@@ -1,4 +1,4 @@
-package stripe_test
+package examples_test
 
 import (
 	"net/http"
@@ -11,12 +11,11 @@ import (
 
 	"github.com/oncekey/oncekey/adapters/openapi"
 	"github.com/oncekey/oncekey/core"
-	"github.com/oncekey/oncekey/examples/stripe"
 	"github.com/oncekey/oncekey/policy"
 )
 
 // A document has the responses that a server with the writer sends.
-func TestDocument(t *testing.T) {
+func TestDocumentOfStripesProblems(t *testing.T) {
 	t.Parallel()
 	table, err := policy.NewTable(policy.Row("POST /v1/charges"))
 	if err != nil {
@@ -24,7 +23,7 @@ func TestDocument(t *testing.T) {
 	}
 	document, declared := []byte(`{"openapi":"3.1.0","info":{"title":"charges","version":"1"}}`), table.Declarations()
 	describe := func() error {
-		document, err = openapi.Merge(document, declared, openapi.ProblemWriter(stripe.WriteProblem))
+		document, err = openapi.Merge(document, declared, openapi.ProblemWriter(writeStripeProblem))
 		return err
 	}
 	if err := describe(); err != nil {
@@ -50,7 +49,7 @@ func TestDocument(t *testing.T) {
 		handler.ServeHTTP(w, r)
 		return w
 	}
-	handler = guarded(t, func(http.ResponseWriter, *http.Request) { nested = send("k", "a=1") })
+	handler = guardForStripe(t, func(http.ResponseWriter, *http.Request) { nested = send("k", "a=1") })
 	send("k", "a=1")
 	for code, sent := range map[string]*httptest.ResponseRecorder{"key_missing": send("", ""), "key_invalid": send("é", ""), "key_reused": send("k", "a=2"), "in_progress": nested} {
 		found := false
