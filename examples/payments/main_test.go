@@ -69,8 +69,8 @@ func TestWhatCannotBeOpenedIsNamed(t *testing.T) {
 	defer taken.Close()
 	missing := filepath.Join(t.TempDir(), "no such folder", "ledger")
 	for args, want := range map[string]string{
-		"-addr\n" + taken.Listener.Addr().String(): taken.Listener.Addr().String(),
-		"-ledger\n" + missing:                      missing,
+		"-addr\n" + taken.Listener.Addr().String():                                 taken.Listener.Addr().String(),
+		"-ledger\n" + missing:                                                      missing,
 		"-store\npostgres\n-postgres\npostgres://127.0.0.1:1/shop?sslmode=disable": "postgres: ",
 		"-store\nsqlite\n-file\n" + missing:                                        "sqlite: ",
 		"-store\nmysql\n-dsn\nroot@tcp(127.0.0.1:1)/shop":                          "127.0.0.1:1",

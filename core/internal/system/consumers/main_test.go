@@ -5,8 +5,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	mysqltest "github.com/oncekey/oncekey/core/internal/testkit/mysql"
-	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
+	mysqltest "github.com/oncekey/oncekey/internal/testkit/mysql"
+	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(mysqltest.Main(postgrestest.Main(m))) }
