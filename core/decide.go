@@ -100,11 +100,11 @@ func admit(ctx context.Context, a *attempt) *Decision {
 	return &Decision{Problem: refusal}
 }
 
-// storeFailed decides without the store. FailOpen does not apply in five cases. The key is
+// storeFailed decides without the store. FailOpen does not apply in six cases. The key is
 // older than the policy's KeyAge. The record is unreadable, now or ever, or was in
-// progress in an earlier round: then a handler may have run or may be running. Or this
-// process lacks a right at the store, or the store can never keep the claim, which are
-// wrong configurations and no outages.
+// progress in an earlier round, or the claim's lease has ended before the store replied: then
+// a handler may have run or may be running. Or this process lacks a right at the store, or
+// the store can never keep the claim, which are wrong configurations and no outages.
 func (a *attempt) storeFailed(ctx context.Context, err error) Decision {
 	a.report(ctx, &event.Event{Result: event.StoreError, Err: err})
 	a.failure = err

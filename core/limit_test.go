@@ -107,7 +107,7 @@ func wantLimited(t *testing.T, w *httptest.ResponseRecorder, retryAfter string) 
 }
 
 // A process stands still while the store admits its key. The lease has ended, and another pod may
-// run the key: the handler does not start.
+// run the key: the handler does not start, although the policy is FailOpen.
 func TestScopeLimitReplyAfterTheLease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -118,8 +118,9 @@ func TestScopeLimitReplyAfterTheLease(t *testing.T) {
 			created(w, r)
 		}
 		limit := core.ScopeLimit{InFlight: 2}
-		one := newLimited(t, store, limit, handle, policy.LockTTL(time.Second), policy.StoreTimeout(5*time.Second))
-		other = newLimited(t, store, limit, handle, policy.LockTTL(time.Second), policy.StoreTimeout(5*time.Second))
+		options := []policy.Option{policy.LockTTL(time.Second), policy.StoreTimeout(5 * time.Second), policy.OnStoreError(policy.FailOpen)}
+		one := newLimited(t, store, limit, handle, options...)
+		other = newLimited(t, store, limit, handle, options...)
 		store.fault(func(method string) error {
 			if method == "Admit" {
 				store.fault(func(string) error { return nil })

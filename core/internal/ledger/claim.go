@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -89,7 +88,7 @@ func (l *Ledger) Admit(ctx context.Context, c *Claim, scope string) (a storage.A
 		}
 	}
 	if err == nil && a.Reached == 0 && l.clock.Now().Reaches(c.At.Add(c.Lease.TTL)) {
-		err = errClaimTooSlow
+		err = rules.ErrClaimTooSlow
 	}
 	switch {
 	case err != nil:
@@ -126,7 +125,7 @@ func (l *Ledger) claim(ctx context.Context, c *Claim, timeout time.Duration) (*s
 		returned := l.clock.Now()
 		c.Latency += returned.Monotonic.Sub(c.At.Monotonic)
 		if returned.Reaches(c.At.Add(c.Lease.TTL)) {
-			return nil, errClaimTooSlow
+			return nil, rules.ErrClaimTooSlow
 		}
 	}
 	if record != nil && isSealed(record) {
@@ -134,10 +133,6 @@ func (l *Ledger) claim(ctx context.Context, c *Claim, timeout time.Duration) (*s
 	}
 	return record, err
 }
-
-// errClaimTooSlow says that a lease may have ended before the store's reply arrived.
-// The ledger then repeats the claim, which restarts the lease.
-var errClaimTooSlow = errors.New("oncekey: the store took longer for the claim than the policy's LockTTL")
 
 // errSealed says that a sealed record came out of a store without its seal. Its body
 // is ciphertext and must not be replayed.

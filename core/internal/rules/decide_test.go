@@ -52,6 +52,7 @@ func TestErrorsOfStores(t *testing.T) {
 		storage.ErrCorruptRecord:  {true, false, true},
 		storage.ErrStoreForbidden: {true, true, true},
 		storage.ErrNotStorable:    {true, true, true},
+		rules.ErrClaimTooSlow:     {false, false, true},
 		errors.New("refused"):     {false, false, false},
 	} {
 		wrapped := fmt.Errorf("a store: %w", err)

@@ -6,12 +6,17 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
+// ErrClaimTooSlow says that a lease may have ended before the store's reply arrived, and so
+// another process may hold the key. A claim that is repeated restarts the lease.
+var ErrClaimTooSlow = errors.New("oncekey: the store took longer for the claim than the policy's LockTTL")
+
 // The rules about the errors of a store, a row each. Any other error says that the store
 // could not do its work now.
 var storeErrors = [...]storeError{
 	{storage.ErrLeaseLost, false, true, false},
 	{storage.ErrStoreFull, true, false, false},
 	{storage.ErrUnreadable, false, false, true},
+	{ErrClaimTooSlow, false, false, true},
 	{storage.ErrCorruptRecord, true, false, true},
 	{storage.ErrStoreForbidden, true, true, true},
 	{storage.ErrNotStorable, true, true, true},
