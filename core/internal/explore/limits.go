@@ -219,8 +219,9 @@ func (j *judge) places(r *run) {
 	last := r.placed[len(r.placed)-1]
 	left := r.firstAfter(LeavePlace, last.At)
 	settled := r.shown != nil && r.settledBy(r.shown.At)
+	refused := r.admission != nil && r.admission.Err == nil && r.admission.Text != isAdmitted // by a later call: the place had ended
 	switch {
-	case left == 0 && (settled || r.started == nil && r.deferred == 0) && !last.has(Faulty):
+	case left == 0 && !refused && (settled || r.started == nil && r.deferred == 0 && r.taken == 0) && !last.has(Faulty):
 		j.report(PlaceWrong, "r%d is admitted at %v, and never gives its place back", r.id, last.At)
 	case r.guarded() && r.settled > 0 && left > 0 && left < r.settled && left > r.started.At:
 		j.report(PlaceWrong, "r%d gives its place back at %v, and is settled at %v", r.id, left, r.settled)

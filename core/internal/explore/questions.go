@@ -75,7 +75,7 @@ func (j *judge) askedEarly(r *run, grant *Fact) {
 	if r.inquiry.asked.Attempt >= options.MaxAttempts {
 		j.report(AskedEarly, "q%d asks about attempt %d, and MaxAttempts is %d", r.id, r.inquiry.asked.Attempt, options.MaxAttempts)
 	}
-	if len(j.plan.Jumps) > 0 {
+	if len(j.plan.Jumps) > 0 || j.changedByHand(r.key, 0, grant.At) { // a key that was forgotten has the same attempts again
 		return
 	}
 	var before *run
@@ -119,7 +119,7 @@ func (j *judge) carriedOut(r *run, answered *Fact) {
 		want = Release
 	}
 	for _, op := range []Op{Complete, Release, Abandon} {
-		asks := slices.ContainsFunc(r.begun[op], func(at time.Duration) bool { return at > answered.At })
+		asks := slices.ContainsFunc(r.begun[op], func(at time.Duration) bool { return at >= answered.At })
 		if asks != (op == want) {
 			j.report(FindingIgnored, "the answer to q%d is %q, and the store is asked for %s: %t", r.id, answered.Text, opNames[op], asks)
 		}
@@ -179,7 +179,7 @@ func (j *judge) told(r *run) {
 	}
 	open := q.answered.Text == saysAgain || q.answered.Text == saysError
 	stored := !open && slices.ContainsFunc(r.calls, func(c storeCall) bool {
-		return (c.op == Complete || c.op == Release) && c.err == nil && c.began > q.answered.At
+		return (c.op == Complete || c.op == Release) && c.err == nil && c.began >= q.answered.At
 	})
 	for result, want := range map[event.Result]bool{
 		event.Reconciled:      stored,

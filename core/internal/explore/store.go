@@ -198,7 +198,7 @@ func (s *store) release(l storage.Lease, caller int) verdict {
 	if s.plan.sabotage == losesSteps {
 		l.Steps = ""
 	}
-	released := &record{lease: l, expires: now.Add(l.Retain), gone: now.Add(l.Retain), holder: caller}
+	released := &record{lease: l, created: now.Add(-l.Age), expires: now.Add(l.Retain), gone: now.Add(l.Retain), holder: caller}
 	if l.Steps != "" {
 		released.result.State = storage.Released
 	}
