@@ -3,6 +3,7 @@ package memstore_test
 import (
 	"context"
 	"math/rand/v2"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -75,6 +76,43 @@ func BenchmarkGrown(b *testing.B) {
 					b.Fatal("no replay")
 				}
 			}
+		})
+	}
+}
+
+// BenchmarkMillion reports the memory of a million finished records, and how long a full
+// collection takes beside it, in this store and in a map of structs:
+//
+//	go test -run - -bench Million -benchtime 1x ./core/memstore
+func BenchmarkMillion(b *testing.B) {
+	type plain struct {
+		fingerprint string
+		header      map[string][]string
+		body        []byte
+		expires     time.Time
+	}
+	for name, fill := range map[string]func(records int) any{
+		"memstore": func(records int) any { return filled(b, records) },
+		"map": func(records int) any {
+			all := make(map[string]*plain)
+			for n := range records {
+				c := claim(n)
+				all[c.Key] = &plain{"sha256:" + strings.Repeat("0f", 32), map[string][]string{"Content-Type": {"application/json"}}, make([]byte, 300), time.Now()}
+			}
+			return all
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			const records = 1_000_000
+			before, _ := heapNow()
+			store := fill(records)
+			after, _ := heapNow()
+			b.ResetTimer()
+			for range b.N {
+				runtime.GC()
+			}
+			b.ReportMetric(float64(after-before)/records, "B/record")
+			runtime.KeepAlive(store)
 		})
 	}
 }

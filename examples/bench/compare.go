@@ -25,19 +25,12 @@ type column struct {
 	cell func(c *harness.Comparison, arm string) string
 }
 
-// results are the measurements of a run: targets, costs and the summary are made from them.
-type results struct {
-	comparisons map[string]*harness.Comparison
-	figures     map[string]float64 // without noise
-}
-
-func newResults() results {
-	return results{make(map[string]*harness.Comparison), make(map[string]float64)}
-}
+// results are the comparisons of a run by name: the targets and the summary are made from them.
+type results map[string]*harness.Comparison
 
 // find returns a comparison in which all these arms ran, or nil.
 func (r results) find(comparison string, arms ...string) *harness.Comparison {
-	if c := r.comparisons[comparison]; c != nil && c.Has(arms...) {
+	if c := r[comparison]; c != nil && c.Has(arms...) {
 		return c
 	}
 	return nil
@@ -46,7 +39,7 @@ func (r results) find(comparison string, arms ...string) *harness.Comparison {
 // compare runs the arms that -arms has chosen, keeps the result and adds its table. The
 // first arm always runs, unless it would run alone.
 func (s *suite) compare(ctx context.Context, section *report.Section, what comparison) error {
-	arms := chosen(what.arms, func(arm harness.Arm) string { return arm.Name }, s.only)
+	arms := chosen(what.arms, s.only)
 	if len(arms) == 0 {
 		return nil
 	}
@@ -54,7 +47,7 @@ func (s *suite) compare(ctx context.Context, section *report.Section, what compa
 	if err != nil {
 		return fmt.Errorf("%s: %w", what.name, err)
 	}
-	s.results.comparisons[what.name] = c
+	s.results[what.name] = c
 	table := report.Table{Caption: what.name + "; A/A control " + report.Interval(c.Control()), Head: []string{"arm"}}
 	if arms[0].Took != nil {
 		table.Caption += ", of p99 " + report.Interval(c.ControlOf(harness.P99))
@@ -74,13 +67,13 @@ func (s *suite) compare(ctx context.Context, section *report.Section, what compa
 }
 
 // chosen returns the arms whose name matches, and the first arm if there are any.
-func chosen[Arm any](arms []Arm, name func(Arm) string, only *regexp.Regexp) []Arm {
+func chosen(arms []harness.Arm, only *regexp.Regexp) []harness.Arm {
 	if only == nil {
 		return arms
 	}
-	chosen, matches := arms[:1:1], only.MatchString(name(arms[0]))
+	chosen, matches := arms[:1:1], only.MatchString(arms[0].Name)
 	for _, arm := range arms[1:] {
-		if only.MatchString(name(arm)) {
+		if only.MatchString(arm.Name) {
 			chosen, matches = append(chosen, arm), true
 		}
 	}

@@ -10,11 +10,6 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/gin-gonic/gin"
-	"github.com/go-chi/chi/v5"
-
-	idemchi "github.com/oncekey/oncekey/adapters/chi"
-	idemgin "github.com/oncekey/oncekey/adapters/gin"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
@@ -87,54 +82,6 @@ func pay(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(response)
 }
 
-// router is one way to serve a handler, bare and guarded.
-type router struct {
-	name    string
-	bare    func(http.HandlerFunc) http.Handler
-	guarded func(*core.Engine, http.HandlerFunc) http.Handler
-}
-
-var routers = []router{
-	{
-		"net/http",
-		func(handler http.HandlerFunc) http.Handler { return handler },
-		func(engine *core.Engine, handler http.HandlerFunc) http.Handler { return engine.Handler(handler) },
-	},
-	{
-		"chi",
-		func(handler http.HandlerFunc) http.Handler {
-			mux := chi.NewRouter()
-			mux.Post("/payments", handler)
-			return mux
-		},
-		func(engine *core.Engine, handler http.HandlerFunc) http.Handler {
-			mux := chi.NewRouter()
-			mux.With(idemchi.New(engine).Policy()).Post("/payments", handler)
-			return mux
-		},
-	},
-	{
-		"gin",
-		func(handler http.HandlerFunc) http.Handler {
-			mux := newGin()
-			mux.POST("/payments", gin.WrapF(handler))
-			return mux
-		},
-		func(engine *core.Engine, handler http.HandlerFunc) http.Handler {
-			mux := newGin()
-			mux.POST("/payments", idemgin.New(engine).Handle(gin.WrapF(handler)))
-			return mux
-		},
-	},
-}
-
-func newGin() *gin.Engine {
-	gin.SetMode(gin.ReleaseMode)
-	engine := gin.New()
-	engine.ContextWithFallback = true
-	return engine
-}
-
 // exchange sends one request after another to a handler, and allocates no memory itself.
 type exchange struct {
 	handler http.Handler
@@ -166,16 +113,16 @@ func (e *exchange) Header() http.Header         { return e.header }
 func (e *exchange) WriteHeader(status int)      { e.status = status }
 func (e *exchange) Write(p []byte) (int, error) { return len(p), nil }
 
-// send sends the payload under a key, and checks the status.
-func (e *exchange) send(key string, status int) error {
+// send sends the payload under a key, and expects the handler's status.
+func (e *exchange) send(key string) error {
 	clear(e.header)
 	e.status = http.StatusOK
 	e.body.Reset(payload)
 	e.request.Body = e.read
 	e.request.Header[core.KeyHeader][0] = key
 	e.handler.ServeHTTP(e, e.request)
-	if e.status != status {
-		return fmt.Errorf("response with status %d, want %d", e.status, status)
+	if e.status != http.StatusCreated {
+		return fmt.Errorf("response with status %d, want %d", e.status, http.StatusCreated)
 	}
 	return nil
 }

@@ -10,10 +10,11 @@ import (
 	"github.com/oncekey/oncekey/examples/bench/internal/peers"
 )
 
-// fiberArms are the arms of one version of fiber.
-func fiberArms(name string, app func(*peers.Storage, []byte) fasthttp.RequestHandler) []harness.Arm {
+// fiberArms are the arms of fiber's middleware.
+func fiberArms() []harness.Arm {
+	const name = "fiber v3"
 	storage := peers.NewStorage()
-	bare, guarded, replayed := app(nil, response), app(storage, response), app(peers.NewStorage(), response)
+	bare, guarded, replayed := peers.Fiber(nil, response), peers.Fiber(storage, response), peers.Fiber(peers.NewStorage(), response)
 	key := newKey()
 	steady := func(handler fasthttp.RequestHandler) func(int) error {
 		return func(n int) error { return sendFiber(handler, n, func(int) string { return key }) }

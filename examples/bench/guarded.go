@@ -12,7 +12,6 @@ import (
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/pgstore"
-	"github.com/oncekey/oncekey/examples/bench/internal/harness"
 	"github.com/oncekey/oncekey/examples/bench/internal/peers"
 	"github.com/oncekey/oncekey/examples/bench/internal/report"
 )
@@ -21,15 +20,19 @@ const byHandText = "*By hand* has the shape of the nearest other library: a clai
 	"settled by its token. It has no renewal, no canonical form, no sketch, no policies and no events."
 
 const (
-	guardedMemory   = "A guard, records in memory, %d at once"
-	guardedRedis    = "A guard, records in Redis, %d at once"
-	guardedPostgres = "A guard, records in PostgreSQL, %d at once"
+	guardedMemory    = "A guard, records in memory, %d at once"
+	guardedRedis     = "A guard, records in Redis, %d at once"
+	guardedPipelined = "A guard, records in Redis, %d at once, auto-pipelining"
+	guardedPostgres  = "A guard, records in PostgreSQL, %d at once"
 
 	oneWrite, oneRead           = "one write", "one read"
 	durableFirst, durableReplay = "DBOS workflow: first", "DBOS workflow: replay"
+
+	// postgresPool is the number of connections that all callers share, in every arm.
+	postgresPool = 32
 )
 
-// guardedCallers are the numbers of callers in each table of guards.
+// guardedCallers are the numbers of callers in most tables of guards.
 var guardedCallers = []int{1, 16, 64}
 
 // guarded compares whole requests, in process: oncekey, a guard by hand, and the least work
@@ -39,48 +42,25 @@ func guarded(ctx context.Context, s *suite) (report.Section, error) {
 		"Calls of the handler in this process, without HTTP, from callers that wait for each response. " + byHandText + " *One write* is the bare handler and a single " +
 			"write of its response under a new key (a map, SET, INSERT), *one read* the handler and a read by key. No guard does less, unless calls share a " +
 			"command or a commit: pgstore's do. *DBOS workflow* is dbos-transact-golang, a durable engine, on the same server with a pool of the same size: a workflow of one step, whose id is the key. " +
-			"It compares no payloads. *x by hand* and *x least* compare requests a second, first-time requests with *one write*, replays with *one read*.",
+			"It compares no payloads. *x by hand* and *x least* compare requests a second, first-time requests with *one write*, replays with *one read*. " +
+			"A microsecond of CPU is a second for a million requests.",
 	}}
-	if err := s.compareGuarded(ctx, &section, backend{name: guardedMemory, processors: 1, services: guardedInMemory()}, harness.Plan{}); err != nil {
+	inMemory := backend{name: guardedMemory, callers: guardedCallers, processors: 1, services: guardedInMemory()}
+	if err := s.compareGuards(ctx, &section, inMemory); err != nil {
 		return section, err
 	}
-	for _, compare := range []func(context.Context, *report.Section) error{s.guardedOnRedis, s.guardedOnPostgres} {
-		if err := compare(ctx, &section); err != nil {
+	for _, on := range []backend{{name: guardedRedis, callers: guardedCallers}, {name: guardedPipelined, callers: []int{256}}} {
+		if err := s.guardedOnRedis(ctx, &section, on); err != nil {
 			return section, err
 		}
 	}
-	return section, nil
+	err := s.guardedOnPostgres(ctx, &section)
+	return section, err
 }
 
-// compareGuarded compares the services of a backend for each number of callers.
-func (s *suite) compareGuarded(ctx context.Context, section *report.Section, on backend, with harness.Plan) error {
-	for _, callers := range guardedCallers {
-		var arms []harness.Arm
-		for _, service := range on.services {
-			arm, err := service.called(ctx, callers)
-			if err != nil {
-				return fmt.Errorf("%s: %w", service.name, err)
-			}
-			arms = append(arms, arm)
-		}
-		plan := s.plan(on.processors)
-		plan.Server = with.Server
-		columns := []column{rateColumn, p50Column, p99Column, cpuColumn}
-		if plan.Server != nil {
-			columns = append(columns, serverColumn)
-			if callers >= 64 {
-				plan.Slice *= 4 // several turns for each caller
-			}
-		}
-		if err := s.compare(ctx, section, comparison{fmt.Sprintf(on.name, callers), plan, arms, append(columns,
-			speedColumn("x by hand", likeByHand), speedColumn("x least", leastOf))}); err != nil {
-			return err
-		}
-	}
-	return nil
+func (s *suite) compareGuards(ctx context.Context, section *report.Section, on backend) error {
+	return s.compareServices(ctx, section, on, called, speedColumn("x by hand", likeByHand), speedColumn("x least", leastOf))
 }
-
-func isReplay(arm string) bool { return strings.HasSuffix(arm, ": replay") || arm == oneRead }
 
 // likeByHand is the arm by hand for the same kind of request.
 func likeByHand(arm string) string { return likewise(arm, byHandFirst, byHandReplay) }
@@ -92,38 +72,11 @@ func likewise(arm, first, replay string) string {
 	switch {
 	case arm == bareServiceName:
 		return arm // compared with none
-	case isReplay(arm):
+	case strings.HasSuffix(arm, ": replay") || arm == oneRead:
 		return replay
 	default:
 		return first
 	}
-}
-
-// called calls the service's handler in this process. Replays are of many keys in turn,
-// because a store may join calls with one key.
-func (v service) called(ctx context.Context, callers int) (harness.Arm, error) {
-	senders := make([]*exchange, callers)
-	renew := func() error {
-		handler, err := v.fresh(ctx)
-		for i := range senders {
-			if err == nil {
-				senders[i], err = newExchange(ctx, handler)
-			}
-		}
-		return err
-	}
-	var keys []string
-	arm := harness.Timed(v.name, callers, func(i int) error { return senders[i%callers].send(keys[i%len(keys)], http.StatusCreated) })
-	if !v.replay {
-		arm.Most = 1 << 16
-		arm.Prepare = func(n int) error { keys = newKeys(n); return renew() }
-		return arm, nil
-	}
-	if err := renew(); err != nil {
-		return arm, err
-	}
-	keys = newKeys(knownRecords)
-	return arm, harness.Parallel(callers, len(keys), func(caller, i int) error { return senders[caller].send(keys[i], http.StatusCreated) })
 }
 
 // least is the bare handler and one call of a store.
@@ -137,13 +90,12 @@ func least(call func(ctx context.Context, key string) error) http.Handler {
 	})
 }
 
-// same returns one handler each time.
-func same(handler http.Handler) func(context.Context) (http.Handler, error) {
-	return func(context.Context) (http.Handler, error) { return handler, nil }
+// withLeast adds the least work and the bare handler to the services of guards.
+func withLeast(guards []service, write, read maker) []service {
+	return append(guards, service{name: oneWrite, fresh: write}, service{name: oneRead, fresh: read, replay: true}, bareService)
 }
 
 func guardedInMemory() []service {
-	ours := func(context.Context) (http.Handler, error) { return onceKey(newMemory()) }
 	kept := func(context.Context) (http.Handler, error) {
 		var mu sync.Mutex
 		all := make(map[string][]byte)
@@ -156,22 +108,14 @@ func guardedInMemory() []service {
 			return nil
 		}), nil
 	}
-	return []service{
-		{name: oursFirst, fresh: ours},
-		{name: oursReplay, fresh: ours, replay: true},
-		{name: byHandFirst, fresh: byHandInMemory},
-		{name: byHandReplay, fresh: byHandInMemory, replay: true},
-		{name: oneWrite, fresh: kept},
-		{name: oneRead, fresh: kept, replay: true},
-		{name: bareServiceName, fresh: barePay, replay: true},
-	}
+	return withLeast(append(both("oncekey", oursInMemory, oursInMemory), both("by hand", byHandInMemory, byHandInMemory)...), kept, kept)
 }
 
-func (s *suite) guardedOnRedis(ctx context.Context, section *report.Section) error {
+func (s *suite) guardedOnRedis(ctx context.Context, section *report.Section, on backend) error {
 	if s.redis == nil {
 		return nil
 	}
-	clients, err := s.redisClients(false)
+	clients, err := s.redisClients(on.name == guardedPipelined)
 	defer clients.close()
 	if err != nil {
 		return err
@@ -184,22 +128,39 @@ func (s *suite) guardedOnRedis(ctx context.Context, section *report.Section) err
 		return err
 	}
 	get := least(func(ctx context.Context, _ string) error { return clients.steady.Get(ctx, known).Err() })
-	return s.compareGuarded(ctx, section, backend{name: guardedRedis, services: []service{
-		{name: oursFirst, fresh: clients.on(clients.emptied, onceKeyOnRedis)},
-		{name: oursReplay, fresh: clients.on(clients.steady, onceKeyOnRedis), replay: true},
-		{name: byHandFirst, fresh: clients.on(clients.emptied, byHandOnRedis)},
-		{name: byHandReplay, fresh: clients.on(clients.steady, byHandOnRedis), replay: true},
-		{name: oneWrite, fresh: clients.on(clients.emptied, set)},
-		{name: oneRead, fresh: same(get), replay: true},
-		{name: bareServiceName, fresh: barePay, replay: true},
-	}}, harness.Plan{Server: s.redis.ProcessorTime})
+	on.services = withLeast(append(clients.both("oncekey", onceKeyOnRedis), clients.both("by hand", byHandOnRedis)...), clients.on(clients.emptied, set), same(get))
+	on.server = s.redis.ProcessorTime
+	return s.compareGuards(ctx, section, on)
+}
+
+// pool opens connections to PostgreSQL.
+func (d *databases) pool(ctx context.Context) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(d.postgres.DSN())
+	if err != nil {
+		return nil, err
+	}
+	config.MaxConns = postgresPool
+	return pgxpool.NewWithConfig(ctx, config)
+}
+
+// ageWAL gives the server WAL files to write to, as a server that has run for a day reuses
+// its files. A new server creates a file for every 16 MB, and all commits wait for that.
+func ageWAL(ctx context.Context, pool *pgxpool.Pool, files int) error {
+	for range min(files, walFiles) {
+		// Nothing is switched if nothing was written since the last time.
+		if _, err := pool.Exec(ctx, "SELECT pg_logical_emit_message(false, 'bench', ''), pg_switch_wal()"); err != nil {
+			return err
+		}
+	}
+	_, err := pool.Exec(ctx, "CHECKPOINT") // the files before it are reused
+	return err
 }
 
 func (s *suite) guardedOnPostgres(ctx context.Context, section *report.Section) error {
 	if s.postgres == nil {
 		return nil
 	}
-	pool, err := s.pool(ctx, postgresPool, nil)
+	pool, err := s.pool(ctx)
 	if err != nil {
 		return err
 	}
@@ -211,14 +172,15 @@ func (s *suite) guardedOnPostgres(ctx context.Context, section *report.Section) 
 CREATE TABLE IF NOT EXISTS least (key text COLLATE "C" PRIMARY KEY, payload bytea NOT NULL)`); err != nil {
 		return err
 	}
-	if err := s.postgres.Age(ctx, 4*walFilesPerRound*s.rounds); err != nil {
+	const filesPerRound = 16 // what the arms of a round write, and some more
+	if err := ageWAL(ctx, pool, filesPerRound*s.rounds); err != nil {
 		return err
 	}
 	services, err := guardedOnPool(ctx, pool)
 	if err != nil {
 		return err
 	}
-	own, err := s.pool(ctx, postgresPool, nil)
+	own, err := s.pool(ctx)
 	if err != nil {
 		return err
 	}
@@ -228,8 +190,10 @@ CREATE TABLE IF NOT EXISTS least (key text COLLATE "C" PRIMARY KEY, payload byte
 	if err != nil {
 		return err
 	}
-	services = append(services, service{name: durableFirst, fresh: same(durable)}, service{name: durableReplay, fresh: same(durable), replay: true})
-	return s.compareGuarded(ctx, section, backend{name: guardedPostgres, services: services}, harness.Plan{Server: s.postgres.ProcessorTime})
+	return s.compareGuards(ctx, section, backend{
+		name: guardedPostgres, callers: []int{1, 16, 64, 256}, server: s.postgres.ProcessorTime,
+		services: append(services, both("DBOS workflow", same(durable), same(durable))...),
+	})
 }
 
 func guardedOnPool(ctx context.Context, pool *pgxpool.Pool) ([]service, error) {
@@ -247,15 +211,8 @@ func guardedOnPool(ctx context.Context, pool *pgxpool.Pool) ([]service, error) {
 		return pool.QueryRow(ctx, `SELECT payload FROM least WHERE key = $1`, known).Scan(&payload)
 	}
 	theirs := byHand(peers.HandPostgres{Pool: pool})
-	return []service{
-		{name: oursFirst, fresh: same(ours)},
-		{name: oursReplay, fresh: same(ours), replay: true},
-		{name: byHandFirst, fresh: same(theirs)},
-		{name: byHandReplay, fresh: same(theirs), replay: true},
-		{name: oneWrite, fresh: same(least(insert))},
-		{name: oneRead, fresh: same(least(read)), replay: true},
-		{name: bareServiceName, fresh: barePay, replay: true},
-	}, insert(ctx, known)
+	guards := append(both("oncekey", same(ours), same(ours)), both("by hand", same(theirs), same(theirs))...)
+	return withLeast(guards, same(least(insert)), same(least(read))), insert(ctx, known)
 }
 
 // beyondByHand is the reason of guardedTargets.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -22,30 +23,26 @@ const method = `Written by ` + "`make bench`" + ` (examples/bench). Compare rati
 How it is measured: the arms of a comparison run in one process, each for a slice of %v, in random order, for %d rounds. A
 ratio is the median of the ratios of each round, and the brackets behind it are its 95 %% bootstrap interval. The A/A control
 is an arm's ratio to itself, run as two arms: it is 1 but for noise, and a difference that is smaller than the control's own
-interval means nothing. Arms in memory have GOMAXPROCS(1), and the collector runs before each slice. Bytes,
-allocations, round trips and WAL have no noise to speak of. A target is reached when the median reaches it. Nothing here is a
+interval means nothing. Arms in memory have GOMAXPROCS(1), and the collector runs before each slice. Bytes and
+allocations have no noise to speak of. A target is reached when the median reaches it. Nothing here is a
 test: no time makes it fail. *p50* and *p99* are the medians of the rounds' own.
 
 What is measured: a POST with %d bytes of JSON, whose response has as many. *first* is a first-time request, *replay* a retry of a
-finished one, *conflict* one whose key is in progress (409). oncekey's fingerprint is on, its events go to an observer that does
-nothing. *tutorial* is the middleware that tutorials teach: SET NX of a sentinel, a recorder, and the response as JSON; *tutorial
+finished one. oncekey's fingerprint is on, its events go to an observer that does nothing. *tutorial* is the middleware that tutorials teach: SET NX of a sentinel, a recorder, and the response as JSON; *tutorial
 with fingerprint* also decodes and encodes each payload with encoding/json, and hashes it. *fiber* is gofiber's
 middleware/idempotency, which has no fingerprint, and waits instead of responding with 409; it is called on its fasthttp handler, with
 a map for a storage.
 `
 
-const missing = "not installed: parts that need it are left out"
-
 // peerModules are the modules whose versions affect the result.
 var peerModules = []string{
-	"github.com/gofiber/fiber/v2", "github.com/gofiber/fiber/v3", "github.com/valyala/fasthttp", "github.com/go-chi/chi/v5",
-	"github.com/gin-gonic/gin", "github.com/redis/go-redis/v9", "github.com/jackc/pgx/v5", "github.com/gowebpki/jcs",
-	"github.com/go-json-experiment/json", "github.com/go-sql-driver/mysql", "modernc.org/sqlite", "github.com/dbos-inc/dbos-transact-golang",
+	"github.com/gofiber/fiber/v3", "github.com/valyala/fasthttp", "github.com/redis/go-redis/v9", "github.com/jackc/pgx/v5",
+	"github.com/go-sql-driver/mysql", "modernc.org/sqlite", "github.com/dbos-inc/dbos-transact-golang",
 }
 
 // introduction is the document up to the first part. The summary needs all parts'
 // figures.
-func (s *suite) introduction(wanted []part, flags *flag.FlagSet) string {
+func (s *suite) introduction(ctx context.Context, wanted []part, flags *flag.FlagSet) string {
 	var b strings.Builder
 	title := heading
 	if s.quick {
@@ -58,23 +55,9 @@ func (s *suite) introduction(wanted []part, flags *flag.FlagSet) string {
 	row("command", "`"+command(flags)+"`")
 	row("machine", fmt.Sprintf("%d processors, %s, %s/%s", runtime.NumCPU(), processor(), runtime.GOOS, runtime.GOARCH))
 	row("Go", runtime.Version())
-	redisVersion, postgresVersion, mysqlVersion, mariadbVersion := missing, missing, missing, missing
-	if s.redis != nil {
-		redisVersion = s.redis.Version + ", without persistence"
+	for _, server := range s.versions(ctx) {
+		row(server[0], server[1])
 	}
-	if s.postgres != nil {
-		postgresVersion = s.postgres.Version + ", fsync on, with WAL files to reuse"
-	}
-	if s.mysql != nil {
-		mysqlVersion = s.mysql.Version + ", innodb_flush_log_at_trx_commit 1, binary log on"
-	}
-	if s.mariadb != nil {
-		mariadbVersion = s.mariadb.Version + ", innodb_flush_log_at_trx_commit 1"
-	}
-	row("Redis", redisVersion)
-	row("PostgreSQL", postgresVersion)
-	row("MySQL", mysqlVersion)
-	row("MariaDB", mariadbVersion)
 	row("modules", modules())
 	if len(wanted) < len(parts) || s.only != nil {
 		fmt.Fprintf(&b, "\nOnly a part of the benchmarks was run.\n")

@@ -6,11 +6,9 @@ import (
 	"net/http"
 	"sync/atomic"
 	"time"
-
-	"github.com/valyala/fasthttp"
 )
 
-// server serves its current handler, or a fiber application.
+// server serves its current handler.
 type server struct {
 	address string
 	handler atomic.Pointer[http.Handler]
@@ -18,28 +16,21 @@ type server struct {
 	ended   chan struct{}
 }
 
-// serve starts a server on a free loopback port. The function stop ends the server. With an
-// app the server is fasthttp's.
-func serve(ctx context.Context, app fasthttp.RequestHandler) (*server, error) {
+// serve starts a server on a free loopback port. The function stop ends the server.
+func serve(ctx context.Context) (*server, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
 	s := &server{address: listener.Addr().String(), ended: make(chan struct{})}
-	var accept func(net.Listener) error
-	if app != nil {
-		fast := &fasthttp.Server{Handler: app, NoDefaultServerHeader: true}
-		accept, s.close = fast.Serve, fast.Shutdown
-	} else {
-		// A connection of the open loop may wait minutes for its first request.
-		standard := &http.Server{ReadHeaderTimeout: time.Hour, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			(*s.handler.Load()).ServeHTTP(w, r)
-		})}
-		accept, s.close = standard.Serve, standard.Close
-	}
+	// A connection may wait minutes for its first request.
+	serving := &http.Server{ReadHeaderTimeout: time.Hour, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		(*s.handler.Load()).ServeHTTP(w, r)
+	})}
+	s.close = serving.Close
 	go func() {
 		defer close(s.ended)
-		_ = accept(listener) // until stop
+		_ = serving.Serve(listener) // until stop
 	}()
 	return s, nil
 }

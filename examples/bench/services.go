@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -9,123 +10,64 @@ import (
 
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
-	"github.com/oncekey/oncekey/core/tieredstore"
+	"github.com/oncekey/oncekey/examples/bench/internal/harness"
+	"github.com/oncekey/oncekey/examples/bench/internal/load"
 	"github.com/oncekey/oncekey/examples/bench/internal/peers"
+	"github.com/oncekey/oncekey/examples/bench/internal/report"
+	"github.com/oncekey/oncekey/policy"
 )
 
-// backend is a place for records, with the services that keep them there.
-type backend struct {
-	name       string // of the comparison, with a verb for the number of connections or callers
-	callers    []int
-	processors int // zero: all
-	services   []service
-}
-
 const (
-	inMemoryName    = "In memory, %d connections"
-	onRedisName     = "On Redis, %d connections"
-	pipelinedName   = "On Redis, %d connections, auto-pipelining"
 	oursFirst       = "oncekey: first"
 	oursReplay      = "oncekey: replay"
 	tutorialFirst   = "tutorial, SET NX first: first"
 	tutorialReplay  = "tutorial, SET NX first: replay"
-	bareServiceName = "bare"
 	byHandFirst     = "by hand: first"
 	byHandReplay    = "by hand: replay"
-	floorFirst      = "floor: first"
-	floorReplay     = "floor: replay"
+	bareServiceName = "bare"
 )
 
-func inMemoryServices() backend {
-	ours := func(context.Context) (http.Handler, error) { return onceKey(newMemory()) }
-	tutorial := func(fingerprint bool) func(context.Context) (http.Handler, error) {
-		return func(context.Context) (http.Handler, error) {
-			return peers.Tutorial{Backend: peers.NewMap(), Fingerprint: fingerprint}.Handler(http.HandlerFunc(pay)), nil
-		}
-	}
-	steady, emptied := peers.NewStorage(), peers.NewStorage()
-	return backend{inMemoryName, []int{16, 64}, 1, []service{
-		{name: bareServiceName, fresh: barePay, replay: true},
-		{name: byHandFirst, fresh: byHandInMemory},
-		{name: byHandReplay, fresh: byHandInMemory, replay: true},
-		{name: oursFirst, fresh: ours},
-		{name: oursReplay, fresh: ours, replay: true},
-		{name: "tutorial: first", fresh: tutorial(false)},
-		{name: "tutorial: replay", fresh: tutorial(false), replay: true},
-		{name: "tutorial with fingerprint: first", fresh: tutorial(true)},
-		{name: "tutorial with fingerprint: replay", fresh: tutorial(true), replay: true},
-		{name: "fiber v3: bare", app: peers.Fiber3(nil, response), storage: peers.NewStorage(), replay: true},
-		{name: "fiber v3: first", app: peers.Fiber3(emptied, response), storage: emptied},
-		{name: "fiber v3: replay", app: peers.Fiber3(steady, response), storage: steady, replay: true},
-	}}
+// maker makes a handler without known keys.
+type maker func(context.Context) (http.Handler, error)
+
+// same returns one handler each time.
+func same(handler http.Handler) maker {
+	return func(context.Context) (http.Handler, error) { return handler, nil }
 }
+
+// service is a handler of payments, for one kind of request.
+type service struct {
+	name   string
+	fresh  maker // called before each slice of first-time requests, and once for replays
+	replay bool
+}
+
+// both are the services of a guard.
+func both(name string, first, replay maker) []service {
+	return []service{{name: name + ": first", fresh: first}, {name: name + ": replay", fresh: replay, replay: true}}
+}
+
+var bareService = service{name: bareServiceName, fresh: same(http.HandlerFunc(pay)), replay: true}
+
+func oursInMemory(context.Context) (http.Handler, error) { return onceKey(newMemory()) }
+
+func byHandInMemory(context.Context) (http.Handler, error) { return byHand(peers.NewHandMap()), nil }
 
 func byHand(store peers.HandStore) http.Handler {
 	return peers.ByHand{Store: store}.Handler(http.HandlerFunc(pay))
 }
-
-func byHandInMemory(context.Context) (http.Handler, error) { return byHand(peers.NewHandMap()), nil }
-
-func byHandOnRedis(client redis.UniversalClient) (http.Handler, error) {
-	return byHand(peers.HandRedis{Client: client}), nil
-}
-
-// floorOnRedis is the bare handler and the commands without which no key is claimed and settled,
-// with values as large as those of redisstore for the same request. It reads no body and keeps no response.
-func floorOnRedis(client redis.UniversalClient) (http.Handler, error) {
-	const head, claimSize, recordSize = 52, 123, 519
-	store := peers.HandRedis{Client: client}
-	claim := peers.HandRecord{Token: storage.NewToken(), Body: make([]byte, claimSize-head)}
-	record := peers.HandRecord{Token: claim.Token, Status: http.StatusCreated, Body: make([]byte, recordSize-head)}
-	return least(func(ctx context.Context, key string) error {
-		found, err := store.Claim(ctx, key, claim)
-		if err == nil && found == nil {
-			err = store.Settle(ctx, key, record)
-		}
-		return err
-	}), nil
-}
-
-func barePay(context.Context) (http.Handler, error) { return http.HandlerFunc(pay), nil }
 
 func onceKey(store storage.Store) (http.Handler, error) {
 	engine, err := newEngine(store)
 	if err != nil {
 		return nil, err
 	}
-	return engine.Handler(http.HandlerFunc(pay)), nil
+	// A busy machine may stall a store for longer than by default: that is a figure, not an error.
+	return engine.Handler(http.HandlerFunc(pay), policy.StoreTimeout(10*time.Second)), nil
 }
 
-func onceKeyOnRedis(client redis.UniversalClient) (http.Handler, error) {
-	return onceKey(redisstore.New(client))
-}
-
-// onRedisServices share the two clients. The database of first-time arms is emptied before
-// each slice.
-func onRedisServices(clients redisClients) []service {
-	on := clients.on
-	cached := func(client redis.UniversalClient) (http.Handler, error) {
-		return onceKey(tieredstore.New(newMemory(), redisstore.New(client), tieredstore.HotTimeout(time.Second)))
-	}
-	tutorial := func(getFirst bool) func(redis.UniversalClient) (http.Handler, error) {
-		return func(client redis.UniversalClient) (http.Handler, error) {
-			return peers.Tutorial{Backend: peers.Redis{Client: client}, GetFirst: getFirst}.Handler(http.HandlerFunc(pay)), nil
-		}
-	}
-	return []service{
-		{name: bareServiceName, fresh: barePay, replay: true},
-		{name: oursFirst, fresh: on(clients.emptied, onceKeyOnRedis)},
-		{name: oursReplay, fresh: on(clients.steady, onceKeyOnRedis), replay: true},
-		{name: tutorialFirst, fresh: on(clients.emptied, tutorial(false))},
-		{name: tutorialReplay, fresh: on(clients.steady, tutorial(false)), replay: true},
-		{name: byHandFirst, fresh: on(clients.emptied, byHandOnRedis)},
-		{name: byHandReplay, fresh: on(clients.steady, byHandOnRedis), replay: true},
-		{name: floorFirst, fresh: on(clients.emptied, floorOnRedis)},
-		{name: floorReplay, fresh: on(clients.steady, floorOnRedis), replay: true},
-		{name: "tutorial, GET first: first", fresh: on(clients.emptied, tutorial(true))},
-		{name: "tutorial, GET first: replay", fresh: on(clients.steady, tutorial(true)), replay: true},
-		{name: "oncekey, memory before Redis: replay", fresh: on(clients.steady, cached), replay: true},
-	}
+func tutorialOn(backend peers.Backend, getFirst bool) http.Handler {
+	return peers.Tutorial{Backend: backend, GetFirst: getFirst}.Handler(http.HandlerFunc(pay))
 }
 
 // redisClients are the clients of one comparison, which all its arms share: with the same
@@ -135,18 +77,8 @@ type redisClients struct {
 	close           func()
 }
 
-// on makes a fresh handler over one of the clients. It empties the database of first-time arms.
-func (c redisClients) on(client redis.UniversalClient, handler func(redis.UniversalClient) (http.Handler, error)) func(context.Context) (http.Handler, error) {
-	return func(ctx context.Context) (http.Handler, error) {
-		if err := c.emptied.FlushDB(ctx).Err(); err != nil {
-			return nil, err
-		}
-		return handler(client)
-	}
-}
-
-func (s *suite) redisClients(pipelining bool) (redisClients, error) {
-	steady, emptied := s.redisClient(0), s.redisClient(1)
+func (d *databases) redisClients(pipelining bool) (redisClients, error) {
+	steady, emptied := d.redisClient(0), d.redisClient(1)
 	clients := redisClients{steady, emptied, func() { steady.Close(); emptied.Close() }}
 	if !pipelining {
 		return clients, nil
@@ -160,9 +92,147 @@ func (s *suite) redisClients(pipelining bool) (redisClients, error) {
 	return clients, err
 }
 
-// redisClient has a connection for each concurrent request of a pooled comparison.
-func (s *suite) redisClient(database int) *redis.Client {
-	return redis.NewClient(&redis.Options{
-		Addr: s.redis.Addr, DB: database, ContextTimeoutEnabled: true, PoolSize: 160, DialTimeout: 10 * time.Second,
-	})
+// on makes a fresh handler over one of the clients. It empties the database of first-time arms.
+func (c redisClients) on(client redis.UniversalClient, handler func(redis.UniversalClient) (http.Handler, error)) maker {
+	return func(ctx context.Context) (http.Handler, error) {
+		if err := c.emptied.FlushDB(ctx).Err(); err != nil {
+			return nil, err
+		}
+		return handler(client)
+	}
+}
+
+func (c redisClients) both(name string, handler func(redis.UniversalClient) (http.Handler, error)) []service {
+	return both(name, c.on(c.emptied, handler), c.on(c.steady, handler))
+}
+
+func onceKeyOnRedis(client redis.UniversalClient) (http.Handler, error) {
+	return onceKey(redisstore.New(client))
+}
+
+func byHandOnRedis(client redis.UniversalClient) (http.Handler, error) {
+	return byHand(peers.HandRedis{Client: client}), nil
+}
+
+// backend is a place for records, with the services that keep them there.
+type backend struct {
+	name       string // of the comparison, with a verb for the number of callers
+	callers    []int
+	processors int                  // zero: all
+	server     func() time.Duration // nil: none
+	services   []service
+}
+
+// opener makes an arm of a service with so many callers. The arm needs no service after end.
+type opener func(ctx context.Context, v service, callers int) (arm harness.Arm, end func(), err error)
+
+// compareServices compares the services of a backend for each number of callers.
+func (s *suite) compareServices(ctx context.Context, section *report.Section, on backend, open opener, ratios ...column) error {
+	for _, callers := range on.callers {
+		arms, end, err := openAll(ctx, on.services, open, callers)
+		if err == nil {
+			plan, columns := s.plan(on.processors), []column{rateColumn, p50Column, p99Column, cpuColumn}
+			if plan.Server = on.server; plan.Server != nil {
+				columns = append(columns, serverColumn)
+				if callers >= 64 {
+					plan.Slice *= 4 // several turns for each caller
+				}
+			}
+			err = s.compare(ctx, section, comparison{fmt.Sprintf(on.name, callers), plan, arms, append(columns, ratios...)})
+		}
+		end()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openAll opens each service, until end.
+func openAll(ctx context.Context, services []service, open opener, callers int) (arms []harness.Arm, end func(), err error) {
+	var ends []func()
+	end = func() {
+		for _, end := range ends {
+			end()
+		}
+	}
+	for _, service := range services {
+		arm, endService, err := open(ctx, service, callers)
+		ends = append(ends, endService)
+		if err != nil {
+			return nil, end, fmt.Errorf("%s: %w", service.name, err)
+		}
+		arms = append(arms, arm)
+	}
+	return arms, end, nil
+}
+
+// called calls the service's handler in this process. Replays are of many keys in turn,
+// because a store may join calls with one key.
+func called(ctx context.Context, v service, callers int) (arm harness.Arm, end func(), err error) {
+	senders := make([]*exchange, callers)
+	renew := func() error {
+		handler, err := v.fresh(ctx)
+		for i := range senders {
+			if err == nil {
+				senders[i], err = newExchange(ctx, handler)
+			}
+		}
+		return err
+	}
+	var keys []string
+	arm = harness.Timed(v.name, callers, func(i int) error { return senders[i%callers].send(keys[i%len(keys)]) })
+	if !v.replay {
+		arm.Most = 1 << 16
+		arm.Prepare = func(n int) error { keys = newKeys(n); return renew() }
+		return arm, func() {}, nil
+	}
+	if err := renew(); err != nil {
+		return arm, func() {}, err
+	}
+	keys = newKeys(max(256, 4*callers))
+	return arm, func() {}, harness.Parallel(callers, len(keys), func(caller, i int) error { return senders[caller].send(keys[i]) })
+}
+
+// served serves the service over HTTP. Each connection sends one request after another. With
+// a time between requests they are sent at that rate instead, as connections become free.
+func served(every time.Duration) opener {
+	return func(ctx context.Context, v service, connections int) (arm harness.Arm, end func(), err error) {
+		server, err := serve(ctx)
+		if err != nil {
+			return arm, func() {}, err
+		}
+		client, err := load.Dial(ctx, server.address, connections, payload)
+		if err != nil {
+			return arm, server.stop, err
+		}
+		end = func() { client.Close(); server.stop() }
+		renew := func(int) error {
+			handler, err := v.fresh(ctx)
+			server.handler.Store(&handler)
+			return err
+		}
+		known := sequence.Add(1)
+		var took []float64
+		run := func(n int) (err error) {
+			first := sequence.Add(uint64(n)) - uint64(n) + 1
+			took, err = client.Send(every, n, http.StatusCreated, func(i int, into []byte) {
+				if v.replay {
+					putKey(known, into)
+				} else {
+					putKey(first+uint64(i), into)
+				}
+			})
+			return err
+		}
+		arm = harness.Arm{Name: v.name, Least: harness.TurnsOfWorkers * connections, Most: 1 << 17, Took: func() []float64 { return took }, Run: run}
+		if !v.replay {
+			arm.Prepare = renew
+			return arm, end, nil
+		}
+		if err := renew(1); err != nil {
+			return arm, end, err
+		}
+		return arm, end, run(1)
+	}
 }

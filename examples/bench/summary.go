@@ -22,7 +22,7 @@ type summary struct {
 const guardQuestion = "Time from request to response, the median (p50), in process, without HTTP. *bare* is the handler alone: a guard adds " +
 	"the rest. *By hand* is a guard that a team would write for itself, with a claim, a token and SHA-256 of the body. *Least* is the handler with one write of its " +
 	"response, or one read. The ratios are requests a second: above 1, oncekey is faster. [A guard on each store](#a-guard-on-each-store) has the details, " +
-	"[SQL databases](#sql-databases-the-store-against-bare-statements) MySQL, MariaDB and SQLite beside their own INSERT and SELECT."
+	"[SQL databases](#sql-databases) MySQL, MariaDB and SQLite beside their own INSERT and SELECT."
 
 func (s *summary) say(format string, figures ...any) {
 	s.sentences = append(s.sentences, fmt.Sprintf(format, figures...))
@@ -41,9 +41,9 @@ func summarize(found results) summary {
 	if c := found.find(fmt.Sprintf(onRedisName, 16), onRedisBars...); c != nil {
 		s.onRedis(c)
 	}
-	if c := found.find(postgresComparison(64), insertArm, selectArm, firstArmName, replayArmName); c != nil {
-		s.say("With PostgreSQL and 64 callers at once, first-time requests are %s times as fast as an INSERT, and replays %s times as fast as a SELECT by primary key.",
-			times(c, insertArm, firstArmName), times(c, selectArm, replayArmName))
+	if c := found.find(fmt.Sprintf(guardedPostgres, 64), oursFirst, oursReplay, oneWrite, oneRead); c != nil {
+		s.say("With PostgreSQL and 64 callers at once, first-time requests are %s times as fast as an INSERT of the response, and replays %s times as fast as a SELECT by primary key.",
+			times(c, oneWrite, oursFirst), times(c, oneRead, oursReplay))
 	}
 	if c := found.find(fmt.Sprintf(guardedPostgres, 64), oursFirst, oursReplay, durableFirst, durableReplay); c != nil {
 		s.say("Beside dbos-transact-golang, a durable engine, on one PostgreSQL with 64 callers at once, first-time requests are %s times as fast as its workflows of one step, and replays %s times.",

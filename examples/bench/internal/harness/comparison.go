@@ -8,8 +8,6 @@ type Cost struct {
 	Time, CPU, Bytes, Allocs float64
 	// Server is the processor time of the plan's server.
 	Server float64
-	// Collections is how often the garbage collector ran in the slice.
-	Collections float64
 	// P50 and P99 are quantiles of the latencies in one slice, and zero for an arm without
 	// latencies.
 	P50, P99 float64
@@ -74,8 +72,6 @@ func (c *Comparison) Median(name string) Cost {
 		Server: figure(func(c Cost) float64 { return c.Server }),
 		P50:    figure(func(c Cost) float64 { return c.P50 }),
 		P99:    figure(P99),
-
-		Collections: figure(func(c Cost) float64 { return c.Collections }),
 	}
 }
 
@@ -85,11 +81,6 @@ func (c *Comparison) Ratio(arm, to string) Estimate { return c.RatioOf(Time, arm
 // RatioOf compares a figure of two arms, round by round.
 func (c *Comparison) RatioOf(figure Figure, arm, to string) Estimate {
 	return c.paired(figure, func(of func(string) float64) float64 { return of(arm) / of(to) })
-}
-
-// Difference is a figure of an arm above another arm's, round by round.
-func (c *Comparison) Difference(figure Figure, arm, below string) Estimate {
-	return c.paired(figure, func(of func(string) float64) float64 { return of(arm) - of(below) })
 }
 
 // Overhead compares an arm's time above its bare arm with a peer's time above the peer's

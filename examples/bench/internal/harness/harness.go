@@ -150,11 +150,10 @@ func (p Plan) slice(ctx context.Context, arm Arm, n int) (Cost, error) {
 	cost := Cost{
 		Time: float64(elapsed) / times, CPU: float64(cpu) / times, Server: float64(server) / times,
 		Bytes: float64(after.TotalAlloc-before.TotalAlloc) / times, Allocs: float64(after.Mallocs-before.Mallocs) / times,
-		Collections: float64(after.NumGC - before.NumGC),
 	}
 	if arm.Took != nil {
 		took := arm.Took()
-		cost.P50, cost.P99 = Quantile(took, 0.5), Quantile(took, 0.99)
+		cost.P50, cost.P99, cost.Latencies = Quantile(took, 0.5), Quantile(took, 0.99), HistogramOf(took)
 	}
 	return cost, nil
 }

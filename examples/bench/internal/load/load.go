@@ -3,7 +3,7 @@
 // responses only to find their end.
 //
 //	client, err := load.Dial(ctx, address, 16, body)
-//	latencies, err := client.Send(1000, http.StatusCreated, keyOf)
+//	latencies, err := client.Send(0, 1000, http.StatusCreated, keyOf)
 package load
 
 import (
@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
 	"strconv"
 	"time"
 
@@ -30,15 +31,10 @@ const patience = 60 * time.Second
 type Client struct{ connections []*connection }
 
 type connection struct {
-	preparedRequest
-	conn   net.Conn
-	reader *bufio.Reader
-}
-
-// preparedRequest is a request in which only the key changes.
-type preparedRequest struct {
 	request []byte
 	key     []byte // the place of the key in the request
+	conn    net.Conn
+	reader  *bufio.Reader
 }
 
 // Dial opens the connections, for requests with the given JSON body.
@@ -50,19 +46,21 @@ func Dial(ctx context.Context, address string, connections int, body []byte) (*C
 			c.Close()
 			return nil, err
 		}
-		c.connections = append(c.connections, &connection{prepareRequest(address, body), conn, bufio.NewReaderSize(conn, 8<<10)})
+		request, key := prepareRequest(address, body)
+		c.connections = append(c.connections, &connection{request, key, conn, bufio.NewReaderSize(conn, 8<<10)})
 	}
 	return c, nil
 }
 
-func prepareRequest(address string, body []byte) preparedRequest {
+// prepareRequest returns a request, and the place of its key.
+func prepareRequest(address string, body []byte) (request, key []byte) {
 	head := fmt.Sprintf("POST /payments HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer alice\r\n"+
 		"Content-Type: application/json\r\nContent-Length: %d\r\nIdempotency-Key: ", address, len(body))
-	request := make([]byte, len(head)+KeySize, len(head)+KeySize+4+len(body))
+	request = make([]byte, len(head)+KeySize, len(head)+KeySize+4+len(body))
 	copy(request, head)
 	request = append(request, "\r\n\r\n"...)
 	request = append(request, body...)
-	return preparedRequest{request: request, key: request[len(head) : len(head)+KeySize]}
+	return request, request[len(head) : len(head)+KeySize]
 }
 
 // Close ends the connections.
@@ -73,12 +71,20 @@ func (c *Client) Close() {
 }
 
 // Send sends n requests over all connections at once, and returns the nanoseconds of each.
-// A connection sends its next request after the response to its previous one. key(i)
-// writes the key of request i, KeySize bytes. A response with another status is an error.
-func (c *Client) Send(n, status int, key func(i int, into []byte)) ([]float64, error) {
+// key(i) writes the key of request i, KeySize bytes. A response with another status is an
+// error.
+//
+// A connection sends its next request after the response to its previous one. With a time
+// between requests, request i is due i times every after the first one, and its nanoseconds
+// begin then: the wait for a free connection counts, so no slow response hides the delay of
+// the requests behind it (coordinated omission).
+func (c *Client) Send(every time.Duration, n, status int, key func(i int, into []byte)) ([]float64, error) {
 	took := make([]float64, n)
 	if err := c.setDeadline(); err != nil {
 		return nil, err
+	}
+	if every > 0 {
+		return took, c.pace(every, took, status, key)
 	}
 	err := harness.Parallel(len(c.connections), n, func(worker, i int) error {
 		start := time.Now()
@@ -87,6 +93,33 @@ func (c *Client) Send(n, status int, key func(i int, into []byte)) ([]float64, e
 		return err
 	})
 	return took, err
+}
+
+// pace passes each request to a free connection when it is due.
+func (c *Client) pace(every time.Duration, took []float64, status int, key func(i int, into []byte)) error {
+	due, begin := make(chan int, len(took)), time.Now()
+	go func() {
+		defer close(due)
+		for i := range took {
+			for time.Since(begin) < time.Duration(i)*every {
+				runtime.Gosched() // a timer would be later than a response
+			}
+			due <- i
+		}
+	}()
+	err := harness.Parallel(len(c.connections), len(c.connections), func(worker, _ int) error {
+		for i := range due {
+			if err := c.connections[worker].send(status, i, key); err != nil {
+				return err
+			}
+			took[i] = float64(time.Since(begin) - time.Duration(i)*every)
+		}
+		return nil
+	})
+	for range due {
+		continue // after an error, until the last request was due
+	}
+	return err
 }
 
 func (c *Client) setDeadline() error {

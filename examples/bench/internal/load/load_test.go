@@ -42,7 +42,7 @@ func TestSend(t *testing.T) {
 	t.Cleanup(client.Close)
 
 	key := func(i int, into []byte) { copy(into, strings.Repeat(string(rune('a'+i)), load.KeySize)) }
-	latencies, err := client.Send(10, http.StatusCreated, key)
+	latencies, err := client.Send(0, 10, http.StatusCreated, key)
 	if err != nil || len(latencies) != 10 {
 		t.Fatalf("%d latencies and error %v, want 10 and none", len(latencies), err)
 	}
@@ -54,7 +54,7 @@ func TestSend(t *testing.T) {
 			t.Errorf("a response took %v ns", latency)
 		}
 	}
-	if _, err := client.Send(1, http.StatusOK, key); err == nil || !strings.Contains(err.Error(), "201") {
+	if _, err := client.Send(0, 1, http.StatusOK, key); err == nil || !strings.Contains(err.Error(), "201") {
 		t.Errorf("an unexpected status gives the error %v", err)
 	}
 }
@@ -69,7 +69,7 @@ func TestSendToNobody(t *testing.T) {
 	t.Cleanup(client.Close)
 	server.CloseClientConnections()
 	server.Close()
-	if _, err := client.Send(1, http.StatusOK, func(int, []byte) {}); err == nil {
+	if _, err := client.Send(0, 1, http.StatusOK, func(int, []byte) {}); err == nil {
 		t.Error("a stopped server has responded")
 	}
 	if _, err := load.Dial(t.Context(), "127.0.0.1:1", 1, nil); err == nil { // a port that no other test's server takes
@@ -95,20 +95,20 @@ func held(t *testing.T, until <-chan struct{}, seen func()) (address string) {
 	return server.Listener.Addr().String()
 }
 
-func pacer(t *testing.T, address string, connections int) *load.Pacer {
+func dial(t *testing.T, address string, connections int) *load.Client {
 	t.Helper()
-	p, err := load.DialPaced(address, connections, []byte(`{"a":1}`))
+	client, err := load.Dial(t.Context(), address, connections, []byte(`{"a":1}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(p.Close)
-	return p
+	t.Cleanup(client.Close)
+	return client
 }
 
 func number(i int, into []byte) { copy(into, strings.Repeat(string(rune('a'+i)), load.KeySize)) }
 
 // The first response comes after the other requests have: they are sent when they are due.
-func TestPacerDoesNotWait(t *testing.T) {
+func TestPaceDoesNotWait(t *testing.T) {
 	t.Parallel()
 	const n = 20
 	others := make(chan struct{})
@@ -118,7 +118,7 @@ func TestPacerDoesNotWait(t *testing.T) {
 			close(others)
 		}
 	})
-	took, err := pacer(t, address, n).Send(time.Millisecond, n, http.StatusCreated, nil, number)
+	took, err := dial(t, address, n).Send(time.Millisecond, n, http.StatusCreated, number)
 	if err != nil || len(took) != n || slices.Min(took) <= 0 {
 		t.Errorf("the latencies are %v with error %v", took, err)
 	}
@@ -126,12 +126,12 @@ func TestPacerDoesNotWait(t *testing.T) {
 
 // With one connection, a request ends after the first one, which began i times every
 // earlier. Its latency says so.
-func TestPacerCountsTheWait(t *testing.T) {
+func TestPaceCountsTheWait(t *testing.T) {
 	t.Parallel()
 	const n, every = 20, time.Millisecond
 	later := make(chan struct{})
 	time.AfterFunc(n*every, func() { close(later) })
-	took, err := pacer(t, held(t, later, func() {}), 1).Send(every, n, http.StatusCreated, nil, number)
+	took, err := dial(t, held(t, later, func() {}), 1).Send(every, n, http.StatusCreated, number)
 	if err != nil || len(took) != n {
 		t.Fatalf("%d latencies, with error %v", len(took), err)
 	}
@@ -142,25 +142,12 @@ func TestPacerCountsTheWait(t *testing.T) {
 	}
 }
 
-func TestPacerFails(t *testing.T) {
+func TestPaceFails(t *testing.T) {
 	t.Parallel()
 	now := make(chan struct{})
 	close(now)
-	address := held(t, now, func() {})
-	if _, err := pacer(t, address, 1).Send(0, 1, http.StatusOK, nil, number); err == nil || !strings.Contains(err.Error(), "201") {
+	client := dial(t, held(t, now, func() {}), 1)
+	if _, err := client.Send(time.Microsecond, 3, http.StatusOK, number); err == nil || !strings.Contains(err.Error(), "201") {
 		t.Errorf("an unexpected status gives the error %v", err)
-	}
-	server := httptest.NewServer(http.NotFoundHandler())
-	stopped := pacer(t, server.Listener.Addr().String(), 1)
-	server.CloseClientConnections()
-	server.Close()
-	if _, err := stopped.Send(0, 1, http.StatusOK, nil, number); err == nil {
-		t.Error("a stopped server has responded")
-	}
-	if _, err := load.DialPaced("127.0.0.1:1", 1, nil); err == nil { // a port that no other test's server takes
-		t.Error("a server that is not there was dialled")
-	}
-	if _, err := load.DialPaced("localhost", 1, nil); err == nil {
-		t.Error("an address without a port was dialled")
 	}
 }

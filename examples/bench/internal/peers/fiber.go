@@ -5,25 +5,20 @@ import (
 	"sync"
 	"time"
 
-	fiber2 "github.com/gofiber/fiber/v2"
-	idempotency2 "github.com/gofiber/fiber/v2/middleware/idempotency"
-	fiber3 "github.com/gofiber/fiber/v3"
-	idempotency3 "github.com/gofiber/fiber/v3/middleware/idempotency"
+	"github.com/gofiber/fiber/v3"
+	"github.com/gofiber/fiber/v3/middleware/idempotency"
 	"github.com/valyala/fasthttp"
 )
 
-// Storage keeps the responses of both versions of gofiber: a map under a lock, like
-// gofiber's own default, without its copies of the values. Unlike the default, a Storage
-// can be emptied between slices.
+// Storage keeps the responses of gofiber: a map under a lock, like gofiber's own default,
+// without its copies of the values. Unlike the default, a Storage can be emptied between
+// slices.
 type Storage struct {
 	mu      sync.RWMutex
 	entries map[string]entry
 }
 
-var (
-	_ fiber2.Storage = (*Storage)(nil)
-	_ fiber3.Storage = (*Storage)(nil)
-)
+var _ fiber.Storage = (*Storage)(nil)
 
 // Get returns the value, or nil.
 func (s *Storage) Get(key string) ([]byte, error) {
@@ -80,35 +75,19 @@ func (s *Storage) ResetWithContext(context.Context) error { return s.Reset() }
 // NewStorage returns an empty Storage.
 func NewStorage() *Storage { return &Storage{entries: make(map[string]entry)} }
 
-// Fiber2 is an application of gofiber v2 that responds to POST /payments with 201 and the
-// given body. Its idempotency middleware is installed unless storage is nil.
-func Fiber2(storage *Storage, response []byte) fasthttp.RequestHandler {
-	app := fiber2.New(fiber2.Config{DisableStartupMessage: true})
-	pay := func(c *fiber2.Ctx) error {
+// Fiber is an application of gofiber that responds to POST /payments with 201 and the given
+// body. Its idempotency middleware is installed unless storage is nil.
+func Fiber(storage *Storage, response []byte) fasthttp.RequestHandler {
+	app := fiber.New()
+	pay := func(c fiber.Ctx) error {
 		_ = c.Body()
-		c.Set(fiber2.HeaderContentType, fiber2.MIMEApplicationJSON)
-		return c.Status(fiber2.StatusCreated).Send(response)
+		c.Set(fiber.HeaderContentType, fiber.MIMEApplicationJSON)
+		return c.Status(fiber.StatusCreated).Send(response)
 	}
 	if storage == nil {
 		app.Post("/payments", pay)
 	} else {
-		app.Post("/payments", idempotency2.New(idempotency2.Config{KeyHeader: "Idempotency-Key", Lifetime: storeTTL, Storage: storage}), pay)
-	}
-	return app.Handler()
-}
-
-// Fiber3 is the same with gofiber v3.
-func Fiber3(storage *Storage, response []byte) fasthttp.RequestHandler {
-	app := fiber3.New()
-	pay := func(c fiber3.Ctx) error {
-		_ = c.Body()
-		c.Set(fiber3.HeaderContentType, fiber3.MIMEApplicationJSON)
-		return c.Status(fiber3.StatusCreated).Send(response)
-	}
-	if storage == nil {
-		app.Post("/payments", pay)
-	} else {
-		app.Post("/payments", idempotency3.New(idempotency3.Config{KeyHeader: "Idempotency-Key", Lifetime: storeTTL, Storage: storage}), pay)
+		app.Post("/payments", idempotency.New(idempotency.Config{KeyHeader: "Idempotency-Key", Lifetime: storeTTL, Storage: storage}), pay)
 	}
 	return app.Handler()
 }
