@@ -182,7 +182,9 @@ microbench: ## Run the benchmarks beside the code
 	go test -run '^$$' -bench . -benchmem -count 1 work
 
 profile: ## Write CPU profiles of a first-time request and a replay to build/
-	go -C examples/bench run . -profile '$(CURDIR)/build'
+	@mkdir -p build
+	go test ./core -run '^$$' -bench '^BenchmarkGuard$$/^first-time$$' -cpuprofile build/first.pprof -o build/core.test
+	go test ./core -run '^$$' -bench '^BenchmarkGuard$$/^replay$$' -cpuprofile build/replay.pprof -o build/core.test
 
 release: ## Print the commands that tag VERSION (v0.1.0), in order of dependency
 	@go -C tools run ./release -version '$(VERSION)' '$(CURDIR)' $(PUBLISHED)
