@@ -3,14 +3,15 @@ package main
 import (
 	"net"
 	"net/http"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/oncekey/oncekey/examples/internal/browsertest"
-	"github.com/oncekey/oncekey/examples/internal/freeport"
-
 	"github.com/chromedp/chromedp"
+
+	"github.com/oncekey/oncekey/examples/internal/browsertest"
+	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
 )
 
 // endless is for payments that are under way when their program dies.
@@ -80,7 +81,7 @@ const growing = `document.querySelector("#drawing .run")?.width.baseVal.value > 
 // The steps run in one tab: the page tells when its shop is out of reach, and recovers.
 func TestLostShop(t *testing.T) {
 	t.Parallel()
-	m, program := startMortal(t, freeport.Reserve(t)) // no other program takes it while the shop is closed
+	m, program := startMortal(t, net.JoinHostPort("127.0.0.1", strconv.Itoa(serverproc.FreePort(t)))) // no other program takes it while the shop is closed
 	p := openBrowser(t, program)
 	p.load(true)
 
