@@ -20,6 +20,7 @@ import (
 	"github.com/oncekey/oncekey/adapters/commerce"
 	idemmcp "github.com/oncekey/oncekey/adapters/mcp"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // quick are options of a client that waits shortly, and retries records its retries.
@@ -182,7 +183,7 @@ func TestClientWaitsForACallInProgress(t *testing.T) {
 			o.KeyIn = idemmcp.InArguments("idempotency_key")
 			second := inMemory("2026-07-28")(t, made.server, sending(t, o))
 			go func() { ended <- call(t, second, keyed("k", 5)) }()
-			eventually(t, "three refused attempts", func() bool { return repeated.count() >= 3 })
+			testkit.Await(t, "for three refused attempts", func() bool { return repeated.count() >= 3 })
 			finish()
 			for range 2 {
 				if got := <-ended; got.err != nil || got.result.IsError {
@@ -212,7 +213,7 @@ func TestClientRepeatsSlowAttempts(t *testing.T) {
 	session := inMemory("2026-07-28")(t, made.server, sending(t, o))
 	ended := make(chan response)
 	go func() { ended <- call(t, session, args{"amount": 5}) }()
-	eventually(t, "two attempts", func() bool { return repeated.count() >= 2 })
+	testkit.Await(t, "for two attempts", func() bool { return repeated.count() >= 2 })
 	finish()
 	(<-ended).wantPaid(t, 5, true)
 	made.wantRuns(t, 1)

@@ -364,15 +364,6 @@ func await[T any](t *testing.T, from <-chan T) (value T) {
 	return value
 }
 
-func eventually(t *testing.T, goal string, reached func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !reached(); <-time.After(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("it did not happen within %v: %s", patience, goal)
-		}
-	}
-}
-
 // downStore is a store that cannot be reached.
 type downStore struct{ storage.Store }
 

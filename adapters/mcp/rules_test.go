@@ -20,6 +20,7 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -262,7 +263,7 @@ func TestConcurrentCalls(t *testing.T) {
 			})
 		}
 		if wait {
-			eventually(t, "the calls wait", func() bool {
+			testkit.Await(t, "for the calls to wait", func() bool {
 				running := made.engine.Running()
 				return len(running) == 1 && running[0].Waiting == 99
 			})

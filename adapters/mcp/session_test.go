@@ -19,6 +19,7 @@ import (
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -196,7 +197,7 @@ func TestCancelledCall(t *testing.T) {
 			first.Wait()
 			call(t, session, keyed("k1", 5)).wantProblem(t, problem.InProgress)
 			close(end)
-			eventually(t, "the result is stored", func() bool { return made.events.count(event.Completed) == 1 })
+			testkit.Await(t, "for the result to be stored", func() bool { return made.events.count(event.Completed) == 1 })
 			call(t, session, keyed("k1", 5)).wantPaid(t, 5, true)
 			made.wantRuns(t, 1)
 		})
@@ -220,7 +221,7 @@ func TestPropagatedCancellation(t *testing.T) {
 		t.Error("the first call was not cut off")
 	}
 	close(end)
-	eventually(t, "the result is stored", func() bool { return made.events.count(event.Completed) == 1 })
+	testkit.Await(t, "for the result to be stored", func() bool { return made.events.count(event.Completed) == 1 })
 	call(t, connectTo(t, url, newClient(nil), "2026-07-28", nil), keyed("k1", 5)).wantPaid(t, 5, true)
 	made.wantRuns(t, 1)
 }
@@ -329,7 +330,7 @@ func TestElicitationWithoutResponse(t *testing.T) {
 			await(t, asked)
 			cancel() // the client is gone
 			first.Wait()
-			eventually(t, "the run ends", func() bool { return len(made.engine.Running()) == 0 })
+			testkit.Await(t, "for the run to end", func() bool { return len(made.engine.Running()) == 0 })
 			call(t, session, args{"amount": 5, "idempotency_key": "k1", "note": "confirmed"}).wantPaid(t, 5, false)
 			made.wantRuns(t, 2)
 		})

@@ -64,6 +64,15 @@ func Eventually(t testing.TB, condition func() bool) {
 	}
 }
 
+// Await waits until a condition is true, and ends the test if that takes long. The goal completes the message "still waiting".
+func Await(t testing.TB, goal string, condition func() bool) {
+	t.Helper()
+	const patience = 2 * time.Minute // servers and programs on a busy machine
+	if !Poll(patience, condition) {
+		t.Fatalf("still waiting after %s %s", patience, goal)
+	}
+}
+
 // Poll waits until a condition is true, and reports whether it is in time.
 func Poll(patience time.Duration, condition func() bool) bool {
 	const pause = 10 * time.Millisecond

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 const (
@@ -167,13 +169,13 @@ func (l *load) fails(moment time.Time, service of) bool {
 func (l *load) awaitFlow(t *testing.T) {
 	t.Helper()
 	now := time.Now()
-	eventually(t, "for both services to serve", func() bool { return l.flows(now, ofGuarded) && l.flows(now, ofBare) })
+	testkit.Await(t, "for both services to serve", func() bool { return l.flows(now, ofGuarded) && l.flows(now, ofBare) })
 }
 
 // awaitOutage waits until both services have failed since a moment.
 func (l *load) awaitOutage(t *testing.T, moment time.Time) {
 	t.Helper()
-	eventually(t, "for the outage", func() bool { return l.fails(moment, ofGuarded) && l.fails(moment, ofBare) })
+	testkit.Await(t, "for the outage", func() bool { return l.fails(moment, ofGuarded) && l.fails(moment, ofBare) })
 }
 
 // insist repeats each new key that the guard's service did not serve, until it serves it, as

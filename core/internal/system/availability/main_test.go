@@ -38,14 +38,6 @@ const patience = 2 * time.Minute
 
 func poll(limit time.Duration, condition func() bool) bool { return testkit.Poll(limit, condition) }
 
-// eventually fails the test if the condition does not become true in time.
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	if !poll(patience, condition) {
-		t.Fatalf("still waiting after %v %s", patience, what)
-	}
-}
-
 // wait lets the load run, or an outage last. Nothing is judged by it.
 func wait(d time.Duration) {
 	timer := time.NewTimer(d)

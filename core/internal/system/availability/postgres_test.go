@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncekey/oncekey/core/pgstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
 	faultproxy "github.com/oncekey/oncekey/internal/testkit/proxy"
 )
@@ -26,7 +27,7 @@ func postgresFailover(t *testing.T, outage time.Duration) scenario {
 	operator := connect(t, primary.DSN())
 	execute(t, operator, `ALTER SYSTEM SET synchronous_standby_names = '*'`)
 	execute(t, operator, `SELECT pg_reload_conf()`)
-	eventually(t, "for the standby", func() bool {
+	testkit.Await(t, "for the standby", func() bool {
 		return one[int](t, operator, `SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'`) == 1
 	})
 	proxy := faultproxy.Start(t, hostOf(t, primary.DSN()))

@@ -173,7 +173,7 @@ func testKilledBehindAProxy(t *testing.T, name string) {
 	answers := make(chan answer, 1)
 	go func() { answers <- b.send(slow) }()
 	runner := -1
-	eventually(t, "for the handler to run", func() bool {
+	testkit.Await(t, "for the handler to run", func() bool {
 		for i, pod := range b.pods {
 			if pod.attempts() > 0 {
 				runner = i
@@ -211,7 +211,7 @@ func testRestartsBehindAProxy(t *testing.T, name string) {
 		for i, pod := range b.pods {
 			before := len(b.f.effects())
 			pod.Stop() // by SIGTERM
-			eventually(t, "for payments by the other process", func() bool { return len(b.f.effects()) > before+clients })
+			testkit.Await(t, "for payments by the other process", func() bool { return len(b.f.effects()) > before+clients })
 			b.pods[i] = b.f.launch([]string{"chi", "gin"}[i], "-addr", strings.TrimPrefix(pod.url, "http://"))
 			b.pods[i].awaitListening()
 		}

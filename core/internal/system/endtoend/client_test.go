@@ -196,7 +196,7 @@ func (i *instance) awaitHandler(send func() answer) <-chan answer {
 	before := i.attempts()
 	answers := make(chan answer, 1)
 	go func() { answers <- send() }()
-	eventually(i.t, "for the handler to run", func() bool { return i.attempts() > before })
+	testkit.Await(i.t, "for the handler to run", func() bool { return i.attempts() > before })
 	return answers
 }
 

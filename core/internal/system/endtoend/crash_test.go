@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncekey/oncekey/internal/testkit"
 	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
 
@@ -44,7 +45,7 @@ func TestKilledBetweenChargeAndRecord(t *testing.T) {
 
 	answers := first.begin(pay)
 	f.redis.Kill() // so that the record cannot be written: a frozen server would read it later
-	eventually(t, "for the charge", func() bool { return len(f.effects()) == 1 })
+	testkit.Await(t, "for the charge", func() bool { return len(f.effects()) == 1 })
 	first.Kill()
 	<-answers // none, or the real one: it is shown when it cannot be stored in time
 	f.redis.Restart()

@@ -8,6 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // database is the tests' own access to the processes' PostgreSQL.
@@ -100,7 +102,7 @@ const waitsForBarrier = ` FROM pg_stat_activity WHERE datname = current_database
 func (b *barrier) await() int {
 	b.database.t.Helper()
 	pid := 0
-	eventually(b.database.t, "for a backend to wait at the barrier", func() bool {
+	testkit.Await(b.database.t, "for a backend to wait at the barrier", func() bool {
 		err := b.database.pool.QueryRow(b.database.t.Context(), `SELECT pid`+waitsForBarrier, b.pid).Scan(&pid)
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			b.database.t.Fatal(err)
@@ -114,7 +116,7 @@ func (b *barrier) await() int {
 // effect after its death.
 func (b *barrier) turnAway() {
 	b.database.t.Helper()
-	eventually(b.database.t, "for the barrier to be empty", func() bool {
+	testkit.Await(b.database.t, "for the barrier to be empty", func() bool {
 		return ask[int](b.database, `SELECT count(pg_terminate_backend(pid))`+waitsForBarrier, b.pid) == 0
 	})
 }
@@ -123,7 +125,7 @@ func (b *barrier) turnAway() {
 func (d *database) terminate(backend int) {
 	d.t.Helper()
 	d.execute(`SELECT pg_terminate_backend($1)`, backend)
-	eventually(d.t, "for the backend to end", func() bool {
+	testkit.Await(d.t, "for the backend to end", func() bool {
 		return !ask[bool](d, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1)`, backend)
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // Case 1
@@ -75,7 +77,7 @@ func TestClientThatHangsUpFindsItsAnswer(t *testing.T) {
 		ctx, hangUp := context.WithCancel(t.Context())
 		gone := make(chan answer, 1)
 		go func() { gone <- first.sendUntil(ctx, pay) }()
-		eventually(t, "for the handler to run", func() bool { return first.attempts() > 0 })
+		testkit.Await(t, "for the handler to run", func() bool { return first.attempts() > 0 })
 		hangUp()
 		if answer := <-gone; answer.err == nil {
 			t.Fatalf("got %v, want no response: the client hung up", answer)

@@ -199,7 +199,7 @@ func (f *fixture) startTwo() (first, second *instance) {
 // moment.
 func (i *instance) awaitFrozen() {
 	i.t.Helper()
-	eventually(i.t, "for the process to freeze", func() bool {
+	testkit.Await(i.t, "for the process to freeze", func() bool {
 		ctx, cancel := context.WithTimeout(i.t.Context(), 200*time.Millisecond)
 		defer cancel()
 		return i.sendUntil(ctx, withoutKey()).err != nil
@@ -210,7 +210,7 @@ func (i *instance) awaitFrozen() {
 // log takes a moment to arrive.
 func (i *instance) expectEvent(result string) {
 	i.t.Helper()
-	eventually(i.t, "for the event "+result, func() bool { return i.printed(" result=" + result + " ") })
+	testkit.Await(i.t, "for the event "+result, func() bool { return i.printed(" result=" + result + " ") })
 }
 
 func (i *instance) printed(text string) bool {
@@ -270,12 +270,4 @@ func (f *fixture) expectEffects(want ...effect) {
 // chargeBy is a charge for the order of this request, in this process, at this attempt.
 func chargeBy(i *instance, r request, attempt uint64) effect {
 	return effect{Kind: "charge", PID: i.Pid(), OrderID: orderOf(r.key), User: r.user, Key: r.key, Attempt: attempt}
-}
-
-// eventually fails the test if the condition does not become true in time.
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	if !testkit.Poll(patience, condition) {
-		t.Fatalf("still waiting after %v %s", patience, what)
-	}
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	_ "github.com/go-sql-driver/mysql"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // mysqlStop is a place where a transfer can be made to wait.
@@ -80,7 +82,7 @@ func (f *mysqlFixture) raise(stop mysqlStop) (lift func()) {
 func (f *mysqlFixture) await(stop mysqlStop) {
 	f.t.Helper()
 	before := ""
-	eventually(f.t, "for a statement to wait at the barrier", func() bool {
+	testkit.Await(f.t, "for a statement to wait at the barrier", func() bool {
 		id := f.running(stop.waiting)
 		seen := id != "" && id == before
 		before = id

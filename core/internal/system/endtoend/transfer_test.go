@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // Cases 3, 4 and 7: the money and the response are committed together, so the moment of
@@ -106,7 +108,7 @@ func TestTerminatedInTheTransfer(t *testing.T) {
 	answers, stop, _ := f.beginUntil(first, move, betweenItsWrites)
 	var stopping sync.WaitGroup
 	stopping.Go(first.Stop)
-	eventually(t, "for the process to refuse requests", func() bool { return first.send(withoutKey()).err != nil })
+	testkit.Await(t, "for the process to refuse requests", func() bool { return first.send(withoutKey()).err != nil })
 	stop.lift()
 	original := (<-answers).expect(t, created)
 	stopping.Wait()
@@ -205,7 +207,7 @@ func TestConstraintsAreTheLastLineOfDefence(t *testing.T) {
 	second.send(pay).expect(t, done)
 	second.send(move).expect(t, want{status: http.StatusConflict})
 	for _, message := range []string{"the side effect has already happened", "the transfer has already been done"} {
-		eventually(t, "for the log message: "+message, func() bool { return second.printed(message) })
+		testkit.Await(t, "for the log message: "+message, func() bool { return second.printed(message) })
 	}
 	f.expectEffects(chargeBy(first, pay, 1))
 	f.expectTransfers(move.key)

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
 
@@ -86,7 +87,7 @@ func (d *deployment) loseReplication() {
 		replica.Pause()
 	}
 	d.ask(d.victim, "CLIENT", "KILL", "TYPE", "replica")
-	eventually(d.t, "for the replicas to be cut off", func() bool {
+	testkit.Await(d.t, "for the replicas to be cut off", func() bool {
 		about, _ := d.ask(d.victim, "INFO", "replication").(string)
 		return strings.Contains(about, "connected_slaves:0\r\n")
 	})
@@ -105,7 +106,7 @@ func (d *deployment) replaceVictim() *redistest.Server {
 // awaitReplicas waits until the successor has as many replicas as the victim had.
 func (d *deployment) awaitReplicas(successor *redistest.Server) {
 	d.t.Helper()
-	eventually(d.t, "for the replicas of the new master", func() bool {
+	testkit.Await(d.t, "for the replicas of the new master", func() bool {
 		about, _ := d.ask(successor, "INFO", "replication").(string)
 		return strings.Count(about, "state=online") == len(d.replicas)
 	})

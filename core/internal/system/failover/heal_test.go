@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -46,16 +47,16 @@ func TestWritesHealAfterTheMasterIsKilled(t *testing.T) {
 			}
 			streams := slices.Concat(doomed, others)
 			begin := time.Now()
-			eventually(t, "for the traffic to flow", func() bool { return each(streams, begin, (*stream).flows) })
+			testkit.Await(t, "for the traffic to flow", func() bool { return each(streams, begin, (*stream).flows) })
 
 			d.victim.Kill()
 			kill := time.Now()
 			control := all.watch(d, kill)
-			eventually(t, "for writes to fail", func() bool { return each(doomed, kill, (*stream).fails) })
-			eventually(t, "for the other masters", func() bool { return each(others, kill, (*stream).flows) })
+			testkit.Await(t, "for writes to fail", func() bool { return each(doomed, kill, (*stream).fails) })
+			testkit.Await(t, "for the other masters", func() bool { return each(others, kill, (*stream).flows) })
 			d.promote()
 			elected := time.Now()
-			eventually(t, "for writes to heal", func() bool { return each(doomed, elected, (*stream).flows) })
+			testkit.Await(t, "for writes to heal", func() bool { return each(doomed, elected, (*stream).flows) })
 			until := time.Since(kill)
 			all.end()
 			t.Logf("the servers had a new master %v after the kill", elected.Sub(kill))

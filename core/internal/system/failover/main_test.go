@@ -8,7 +8,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
-	"github.com/oncekey/oncekey/internal/testkit"
 	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
 )
 
@@ -26,14 +25,6 @@ func (silent) Printf(context.Context, string, ...any) {}
 
 // patience bounds every wait. It is generous: only a failure takes that long.
 const patience = 2 * time.Minute
-
-// eventually fails the test if the condition does not become true in time.
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	if !testkit.Poll(patience, condition) {
-		t.Fatalf("still waiting after %v %s", patience, what)
-	}
-}
 
 // heavy bounds the concurrent tests with half a dozen servers each. With more of them, busy
 // servers would look dead.

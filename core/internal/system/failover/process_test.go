@@ -14,6 +14,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -151,7 +152,7 @@ func (p *process) expect(t *testing.T, key string, want answer) {
 func (p *process) insist(t *testing.T, key string) answer {
 	t.Helper()
 	var got answer
-	eventually(t, "for the store", func() bool {
+	testkit.Await(t, "for the store", func() bool {
 		got = p.post(key)
 		return !got.is(unavailable)
 	})
@@ -165,7 +166,7 @@ func (p *process) begin(t *testing.T, l *ledger, key string) <-chan answer {
 	before := len(l.of(key))
 	answers := make(chan answer, 1)
 	go func() { answers <- p.post(key) }()
-	eventually(t, "for the handler to run", func() bool { return len(l.of(key)) > before })
+	testkit.Await(t, "for the handler to run", func() bool { return len(l.of(key)) > before })
 	return answers
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
 
@@ -38,7 +39,7 @@ func TestNothingRunsWithoutEnoughReplicas(t *testing.T) {
 	// The client gets the handler's response even if no server can store it.
 	answers := first.begin(t, effects, slow)
 	replica.Kill()
-	eventually(t, "for the master to refuse", func() bool { return second.post("late").is(unavailable) })
+	testkit.Await(t, "for the master to refuse", func() bool { return second.post("late").is(unavailable) })
 	first.finish <- struct{}{}
 	if got := <-answers; !got.is(created) {
 		t.Errorf("the response of a handler that had begun is %+v, want %+v", got, created)
@@ -52,7 +53,7 @@ func TestNothingRunsWithoutEnoughReplicas(t *testing.T) {
 	if got := second.insist(t, "late"); !got.is(created) {
 		t.Errorf("the response with a new replica is %+v, want %+v", got, created)
 	}
-	eventually(t, "for the response to be stored", func() bool { return second.post(slow).is(replayed) })
+	testkit.Await(t, "for the response to be stored", func() bool { return second.post(slow).is(replayed) })
 	first.expect(t, "early", replayed)
 	for _, key := range []string{"early", "late", slow} {
 		effects.expectRuns(t, key, 1)

@@ -13,6 +13,7 @@ import (
 	"github.com/oncekey/oncekey/core/internal/system/soak"
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
 	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
@@ -70,7 +71,7 @@ func serve(t *testing.T, answers int64, shops ...*shop) {
 	t.Helper()
 	for _, s := range shops {
 		enough := s.served.Load() + answers
-		eventually(t, "for customers to be served", func() bool { return s.served.Load() >= enough })
+		testkit.Await(t, "for customers to be served", func() bool { return s.served.Load() >= enough })
 	}
 }
 

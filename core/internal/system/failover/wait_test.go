@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // Case 17, with redisstore.WaitReplicas for all replicas: the failover of
@@ -31,7 +32,7 @@ func TestClaimThatAllReplicasHaveSurvivesAFailover(t *testing.T) {
 			answers := first.begin(t, effects, running)
 			d.loseReplication()
 			first.expect(t, refused, unavailable)
-			eventually(t, "for the claim to be given back", func() bool { return !d.knows(d.victim, refused) })
+			testkit.Await(t, "for the claim to be given back", func() bool { return !d.knows(d.victim, refused) })
 			effects.expectRuns(t, refused)
 			second.expect(t, finished, replayed)
 			second.expect(t, running, inProgress)
@@ -51,7 +52,7 @@ func TestClaimThatAllReplicasHaveSurvivesAFailover(t *testing.T) {
 					t.Errorf("the response to a finished key is %+v, want %+v", got, replayed)
 				}
 			}
-			eventually(t, "for the response to reach the new master", func() bool {
+			testkit.Await(t, "for the response to reach the new master", func() bool {
 				got := second.insist(t, running)
 				if got.is(created) {
 					t.Errorf("the response to the retry of a running key is %+v", got)
@@ -63,7 +64,7 @@ func TestClaimThatAllReplicasHaveSurvivesAFailover(t *testing.T) {
 			first.expect(t, refused, unavailable)
 			d.victim.Restart()
 			d.awaitReplicas(successor)
-			eventually(t, "for the replicas", func() bool {
+			testkit.Await(t, "for the replicas", func() bool {
 				got := first.insist(t, refused)
 				if got.is(replayed) {
 					t.Errorf("the response to a key that never ran is %+v", got)

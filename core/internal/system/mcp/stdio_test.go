@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/internal/testkit"
 	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
 	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
@@ -191,7 +192,7 @@ func TestFrozenPastItsLease(t *testing.T) {
 		_, err := first.order(t, "k1")
 		responses <- err
 	}()
-	eventually(t, "the first server waits", func() bool { return slices.Contains(w.effects(), "waits") })
+	testkit.Await(t, "for the first server to wait", func() bool { return slices.Contains(w.effects(), "waits") })
 	signal(t, first, syscall.SIGSTOP)
 	result, err := second.orderWhileInProgress(t, "k1")
 	if err != nil || result.IsError || len(receiptsOf(result)) != len(steps) {
@@ -217,14 +218,5 @@ func signal(t *testing.T, c *child, number syscall.Signal) {
 	t.Helper()
 	if err := c.process.Signal(number); err != nil {
 		t.Fatal(err)
-	}
-}
-
-func eventually(t *testing.T, goal string, reached func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !reached(); <-time.After(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("it did not happen within %v: %s", patience, goal)
-		}
 	}
 }
