@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,6 +22,7 @@ import (
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -214,64 +214,20 @@ func advance(d time.Duration) { time.Sleep(d) } //nolint:forbidigo // the bubble
 
 var errStoreDown = errors.New("connection refused")
 
-// brokenStore is a store whose calls a test can make fail.
-type brokenStore struct {
-	storage.Store
-	mu                                 sync.Mutex
-	acquire, complete, release, extend error
-}
+// newBrokenStore returns a store whose calls a test can make fail.
+func newBrokenStore() *testkit.Faulty { return brokenOver(memstore.New()) }
 
-func newBrokenStore() *brokenStore { return &brokenStore{Store: memstore.New()} }
-
-// fails sets the error of some methods. A nil error repairs the methods.
-func (s *brokenStore) fails(err error, methods ...*error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, method := range methods {
-		*method = err
-	}
-}
-
-func (s *brokenStore) failure(method *error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return *method
-}
-
-func (s *brokenStore) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
-	c := request.Claim()
-	if err := s.failure(&s.acquire); err != nil {
-		return storage.Lease{}, nil, err
-	}
-	return s.Store.Acquire(ctx, c)
-}
-
-// Complete takes a millisecond, the least time of a settlement in a server.
-func (s *brokenStore) Complete(ctx context.Context, l storage.Lease, r storage.Result) error {
-	advance(time.Millisecond)
-	if err := s.failure(&s.complete); err != nil {
-		return err
-	}
-	return s.Store.Complete(ctx, l, r)
-}
-
-func (s *brokenStore) Release(ctx context.Context, l storage.Lease) error {
-	advance(time.Millisecond)
-	if err := s.failure(&s.release); err != nil {
-		return err
-	}
-	return s.Store.Release(ctx, l)
-}
-
-func (s *brokenStore) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) error {
-	if err := s.failure(&s.extend); err != nil {
-		return err
-	}
-	return s.Store.Extend(ctx, l, ttl)
+// brokenOver takes a millisecond for a settlement, the least in a server.
+func brokenOver(store storage.Store) *testkit.Faulty {
+	return &testkit.Faulty{Store: store, Before: func(method testkit.Method) {
+		if method == testkit.Complete || method == testkit.Release {
+			advance(time.Millisecond)
+		}
+	}}
 }
 
 // transactions makes a store whose commits fail.
-type transactions struct{ *brokenStore }
+type transactions struct{ *testkit.Faulty }
 
 func (s transactions) BeginTransaction(ctx context.Context, _ storage.Lease) (context.Context, storage.Transaction, error) {
 	return ctx, failingCommit{}, nil

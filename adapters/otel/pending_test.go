@@ -10,6 +10,7 @@ import (
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -21,7 +22,7 @@ func TestDeferredSettlementIsPendingUntilItIsStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newBrokenStore()
 		s := newPayments(t, store, created)
-		store.fails(errStoreDown, &store.complete)
+		store.Fail(errStoreDown, testkit.Complete)
 		s.post(t.Context(), "/payments", "k1", "1")
 		s.post(t.Context(), "/payments", "k2", "1")
 		if n := s.total(pending); n != 2 {
@@ -34,7 +35,7 @@ func TestDeferredSettlementIsPendingUntilItIsStored(t *testing.T) {
 			t.Errorf("%d spans, want none yet", len(s.ended()))
 		}
 
-		store.fails(nil, &store.complete)
+		store.Fail(nil, testkit.Complete)
 		advance(time.Second)
 		if n := s.total(pending); n != 0 {
 			t.Errorf("%d pending, want none", n)
@@ -54,7 +55,7 @@ func TestLostResponseIsNotPending(t *testing.T) {
 		store := newBrokenStore()
 		s := newService(t, store, core.WithSettleBudget(time.Minute))
 		s.guard("POST /payments", created)
-		store.fails(errStoreDown, &store.complete)
+		store.Fail(errStoreDown, testkit.Complete)
 		s.post(t.Context(), "/payments", "k", "1")
 		advance(2 * time.Minute)
 		s.want("idempotency.settlements", map[event.Result]int64{event.Deferred: 1, event.ResponseLost: 1})
@@ -73,7 +74,7 @@ func TestKeyThatCannotBeReleasedEndsItsRun(t *testing.T) {
 		store := newBrokenStore()
 		s := newService(t, store, core.WithSettleBudget(time.Minute))
 		s.guard("POST /payments", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
-		store.fails(errStoreDown, &store.release)
+		store.Fail(errStoreDown, testkit.Release)
 		s.post(t.Context(), "/payments", "k", "1")
 		if n := s.total(pending); n != 1 {
 			t.Errorf("%d pending, want one", n)
@@ -92,9 +93,9 @@ func TestPendingRunThatLosesItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newBrokenStore()
 		s := newPayments(t, store, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
-		store.fails(errStoreDown, &store.release)
+		store.Fail(errStoreDown, testkit.Release)
 		s.post(t.Context(), "/payments", "k", "1")
-		store.fails(core.ErrLeaseLost, &store.release)
+		store.Fail(core.ErrLeaseLost, testkit.Release)
 		advance(time.Second)
 		s.wantTimed("idempotency.run.duration", 1)
 		if n := s.total(pending); n != 0 {
@@ -109,13 +110,13 @@ func TestUnconfirmedCommitIsPending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := transactions{newBrokenStore()}
 		s := newPayments(t, store, created, policy.Transactional(true))
-		store.fails(errStoreDown, &store.release)
+		store.Fail(errStoreDown, testkit.Release)
 		s.post(t.Context(), "/payments", "k", "1")
 		s.want("idempotency.store.errors", map[event.Result]int64{event.NotConfirmed: 1})
 		if n := s.total(pending); n != 1 {
 			t.Errorf("%d pending, want one", n)
 		}
-		store.fails(nil, &store.release)
+		store.Fail(nil, testkit.Release)
 		advance(time.Second)
 		s.want("idempotency.settlements", map[event.Result]int64{event.NotConfirmed: 1, event.DeleteKey: 1})
 		s.wantTimed("idempotency.run.duration", 1)
@@ -132,7 +133,7 @@ func TestLostLeaseEndsARunOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newBrokenStore()
 		s := newPayments(t, store, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-		store.fails(core.ErrLeaseLost, &store.extend, &store.complete, &store.release)
+		store.Fail(core.ErrLeaseLost, testkit.Extend, testkit.Complete, testkit.Release)
 		s.post(t.Context(), "/payments", "k", "1")
 		s.want("idempotency.settlements", map[event.Result]int64{event.LeaseLost: 2})
 		s.wantTimed("idempotency.run.duration", 1)
@@ -148,9 +149,9 @@ func TestFailedRenewalDoesNotEndTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newBrokenStore()
 		s := newPayments(t, store, func(w http.ResponseWriter, _ *http.Request) {
-			store.fails(errStoreDown, &store.extend)
+			store.Fail(errStoreDown, testkit.Extend)
 			advance(11 * time.Second) // a third of LockTTL has passed
-			store.fails(nil, &store.extend)
+			store.Fail(nil, testkit.Extend)
 			w.WriteHeader(http.StatusCreated)
 		})
 		s.post(t.Context(), "/payments", "k", "1")
@@ -167,12 +168,12 @@ func TestMorePendingRunsThanTheTableHolds(t *testing.T) {
 		s := newPayments(t, store, created)
 		s.observer.FillPending()
 		most := s.observer.Pending()
-		store.fails(errStoreDown, &store.complete)
+		store.Fail(errStoreDown, testkit.Complete)
 		s.post(t.Context(), "/payments", "k", "1")
 		if n := s.total(pending); n != 0 || s.observer.Pending() != most {
 			t.Errorf("%d pending, %d remembered, want 0 and %d", n, s.observer.Pending(), most)
 		}
-		store.fails(nil, &store.complete)
+		store.Fail(nil, testkit.Complete)
 		advance(time.Second)
 		s.wantTimed("idempotency.run.duration", 1)
 		if n := s.total(pending); n != 0 {

@@ -15,6 +15,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -40,12 +41,12 @@ func TestRunning(t *testing.T) {
 		if n := s.total(running); n != 0 {
 			t.Errorf("%d running, want none", n)
 		}
-		store.fails(errStoreDown, &store.complete)
+		store.Fail(errStoreDown, testkit.Complete)
 		s.post(t.Context(), "/payments", "k2", "1")
 		if n := s.total(running); n != 1 {
 			t.Errorf("%d running while the settlement is pending, want one", n)
 		}
-		store.fails(nil, &store.complete)
+		store.Fail(nil, testkit.Complete)
 		advance(time.Second)
 		if n := s.total(running); n != 0 || s.observer.Running() != 0 {
 			t.Errorf("%d running, %d remembered, want none", n, s.observer.Running())
@@ -58,7 +59,9 @@ func TestRecoveredRunIsNotRunning(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New()
-		crashed := newPayments(t, &brokenStore{Store: store, complete: errStoreDown, release: errStoreDown, extend: errStoreDown}, created)
+		away := brokenOver(store)
+		away.Fail(errStoreDown, testkit.Complete, testkit.Release, testkit.Extend)
+		crashed := newPayments(t, away, created)
 		crashed.post(t.Context(), "/payments", "k", "1")
 		ended, end := context.WithCancel(t.Context())
 		end()
@@ -83,13 +86,13 @@ func TestAgeOfThePendingSettlements(t *testing.T) {
 		store := newBrokenStore()
 		s := newPayments(t, store, created)
 		s.wantAge(0)
-		store.fails(errStoreDown, &store.complete)
+		store.Fail(errStoreDown, testkit.Complete)
 		s.post(t.Context(), "/payments", "k1", "1")
 		advance(time.Minute)
 		s.post(t.Context(), "/payments", "k2", "1")
 		advance(time.Minute)
 		s.wantAge(2 * time.Minute)
-		store.fails(nil, &store.complete)
+		store.Fail(nil, testkit.Complete)
 		advance(time.Minute)
 		s.wantAge(0)
 	})
@@ -102,7 +105,7 @@ func TestLeaseRenewals(t *testing.T) {
 		store := newBrokenStore()
 		s := newPayments(t, store, func(w http.ResponseWriter, r *http.Request) {
 			advance(11 * time.Second)
-			store.fails(errStoreDown, &store.extend)
+			store.Fail(errStoreDown, testkit.Extend)
 			advance(10 * time.Second)
 			created(w, r)
 		}, policy.LockTTL(30*time.Second))
@@ -117,7 +120,7 @@ func TestUnavailableHasItsCode(t *testing.T) {
 	t.Parallel()
 	store := newBrokenStore()
 	s := newPayments(t, store, created)
-	store.fails(errStoreDown, &store.acquire)
+	store.Fail(errStoreDown, testkit.Acquire)
 	s.post(t.Context(), "/payments", "k", "1")
 	if err := s.engine.Shutdown(t.Context()); err != nil {
 		t.Fatal(err)

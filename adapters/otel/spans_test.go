@@ -16,6 +16,7 @@ import (
 
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // within sends a request in a span, as the server's instrumentation does.
@@ -124,7 +125,7 @@ func TestEventsOnTheRequestsSpan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newBrokenStore()
 		s := newPayments(t, store, created)
-		store.fails(errors.New("refused \xff"), &store.complete)
+		store.Fail(errors.New("refused \xff"), testkit.Complete)
 		s.within(t, "/payments", "k")
 
 		server := byName(t, s.spans.Ended(), "POST")
@@ -144,7 +145,7 @@ func TestEventsOnTheRequestsSpan(t *testing.T) {
 		}
 
 		// The response is out; the run's span ends with the run.
-		store.fails(nil, &store.complete)
+		store.Fail(nil, testkit.Complete)
 		advance(time.Second)
 		run := byName(t, s.spans.Ended(), "idempotency POST /payments")
 		if run.Parent().SpanID() != server.SpanContext().SpanID() || !run.EndTime().After(server.EndTime()) {

@@ -19,6 +19,7 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -27,60 +28,17 @@ var errStoreDown = errors.New("connection refused")
 // faultyStore is a store whose calls fail on a test's request, and whose transactions are
 // never committed.
 type faultyStore struct {
-	storage.Store
+	*testkit.Faulty
 	storage.Inspector
-	mu                                 sync.Mutex
-	acquire, complete, release, extend error
 }
 
-// while makes calls fail while do runs.
-func (s *faultyStore) while(err error, call *error, do func()) {
-	s.set(call, err)
-	defer s.set(call, nil)
-	do()
-}
-
-func (s *faultyStore) set(call *error, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	*call = err
-}
-
-func (s *faultyStore) fault(call *error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return *call
-}
-
-func (s *faultyStore) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
-	c := request.Claim()
-	advance(time.Millisecond) // a round trip
-	if err := s.fault(&s.acquire); err != nil {
-		return storage.Lease{}, nil, err
-	}
-	return s.Store.Acquire(ctx, c)
-}
-
-func (s *faultyStore) Complete(ctx context.Context, l storage.Lease, r storage.Result) error {
-	advance(time.Millisecond)
-	if err := s.fault(&s.complete); err != nil {
-		return err
-	}
-	return s.Store.Complete(ctx, l, r)
-}
-
-func (s *faultyStore) Release(ctx context.Context, l storage.Lease) error {
-	if err := s.fault(&s.release); err != nil {
-		return err
-	}
-	return s.Store.Release(ctx, l)
-}
-
-func (s *faultyStore) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) error {
-	if err := s.fault(&s.extend); err != nil {
-		return err
-	}
-	return s.Store.Extend(ctx, l, ttl)
+// newFaultyStore takes a millisecond for a claim and for a response, as for a round trip.
+func newFaultyStore(store storage.Store, inspector storage.Inspector) *faultyStore {
+	return &faultyStore{&testkit.Faulty{Store: store, Before: func(method testkit.Method) {
+		if method == testkit.Acquire || method == testkit.Complete {
+			advance(time.Millisecond)
+		}
+	}}, inspector}
 }
 
 func (s *faultyStore) BeginTransaction(ctx context.Context, _ storage.Lease) (context.Context, storage.Transaction, error) { //nolint:unparam // the interface has the results
@@ -138,7 +96,7 @@ func everythingHappens(t *testing.T) (all exported) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		records := memstore.New()
-		store := &faultyStore{Store: records, Inspector: records}
+		store := newFaultyStore(records, records)
 		s := startService(t, store)
 		s.dailyLife()
 		s.declarations()
@@ -167,7 +125,7 @@ func (s *service) shutsDown(t *testing.T) {
 func healthy(t *testing.T) (all exported) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := startService(t, &faultyStore{Store: memstore.New()})
+		s := startService(t, newFaultyStore(memstore.New(), nil))
 		s.post("/payments", "k", "1")
 		s.post("/payments", "k", "1")
 		all = scrape(t, s) // leaves the bubble: names and numbers
@@ -260,12 +218,12 @@ func (s *service) flood() {
 
 func (s *service) brokenStore(store *faultyStore) {
 	s.guard("POST /open", s.pay, policy.OnStoreError(policy.FailOpen))
-	store.while(errStoreDown, &store.acquire, func() {
+	store.While(errStoreDown, testkit.Acquire, func() {
 		s.post("/payments", "unavailable", "1")
 		s.post("/open", "unprotected", "1")
 	})
-	store.while(storage.ErrCorruptRecord, &store.acquire, func() { s.post("/payments", "corrupt", "1") })
-	store.while(errStoreDown, &store.complete, func() {
+	store.While(storage.ErrCorruptRecord, testkit.Acquire, func() { s.post("/payments", "corrupt", "1") })
+	store.While(errStoreDown, testkit.Complete, func() {
 		s.post("/payments", "lost", "1")
 		advance(2 * time.Hour) // more than the settle budget
 		s.post("/payments", "deferred", "1")
@@ -276,13 +234,14 @@ func (s *service) brokenStore(store *faultyStore) {
 func (s *service) longRuns(store *faultyStore) {
 	s.guard("POST /endless", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	s.post("/endless", "too-long", "1")
-	store.while(core.ErrLeaseLost, &store.extend, func() { s.post("/endless", "lost", "1") })
+	store.While(core.ErrLeaseLost, testkit.Extend, func() { s.post("/endless", "lost", "1") })
 }
 
 // abandoned makes a process die in its handler.
 func (s *service) abandoned(t *testing.T, store *faultyStore) {
 	t.Helper()
-	away := &faultyStore{Store: store, complete: errStoreDown, release: errStoreDown, extend: errStoreDown}
+	away := newFaultyStore(store, nil)
+	away.Fail(errStoreDown, testkit.Complete, testkit.Release, testkit.Extend)
 	dead := startService(t, away)
 	dead.guard("POST /recovered", s.pay)
 	dead.post("/recovered", "k", "1")

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 const (
@@ -151,45 +151,16 @@ func TestTwoDeliveriesAtOnce(t *testing.T) {
 	}
 }
 
-// severed is a store that a process loses when it dies.
-type severed struct {
-	storage.Store
-	dead atomic.Bool
-}
-
-var errSevered = errors.New("the process is dead")
-
-func (s *severed) Complete(ctx context.Context, l storage.Lease, res storage.Result) error {
-	if s.dead.Load() {
-		return errSevered
-	}
-	return s.Store.Complete(ctx, l, res)
-}
-
-func (s *severed) Release(ctx context.Context, l storage.Lease) error {
-	if s.dead.Load() {
-		return errSevered
-	}
-	return s.Store.Release(ctx, l)
-}
-
-func (s *severed) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) error {
-	if s.dead.Load() {
-		return errSevered
-	}
-	return s.Store.Extend(ctx, l, ttl)
-}
-
 // A process ships, and dies before its response is stored. Another process takes the event
 // over, and asks the warehouse with the same key.
 func TestCrashInTheMiddle(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store, shared := memstore.New(), &warehouse{}
-		dying := &severed{Store: store}
+		dying := &testkit.Faulty{Store: store}
 		first, second := newFixture(t, dying, shared), newFixture(t, store, shared)
 		first.mail = func(string) {
-			dying.dead.Store(true)
+			dying.Fail(errors.New("the process is dead"), testkit.Complete, testkit.Release, testkit.Extend)
 			advance(2 * lock)
 		}
 		var running sync.WaitGroup
