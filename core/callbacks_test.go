@@ -38,7 +38,7 @@ func (o *panickyObserver) Observe(ctx context.Context, event event.Event) {
 func TestPanickingObserverChangesNothing(t *testing.T) {
 	t.Parallel()
 	results := []event.Result{
-		event.Execute, event.Completed, event.Replay, event.Deferred, event.StoreError,
+		event.Execute, event.Completed, event.Replay, event.SettleDeferred, event.StoreError,
 		event.LeaseLost, event.DeleteKey, event.RunTooLong,
 	}
 	for _, at := range results {
@@ -138,7 +138,7 @@ func TestPanickingStoreIsAFailingStore(t *testing.T) {
 					advance(time.Minute)
 				}
 				wantReplay(t, s.post(t.Context(), "k", payment))
-				if s.events.count(event.StoreError)+s.events.count(event.Deferred) == 0 {
+				if s.events.count(event.StoreError)+s.events.count(event.SettleDeferred) == 0 {
 					t.Error("no event reports the panics")
 				}
 				if err := s.Shutdown(t.Context()); err != nil {

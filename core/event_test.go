@@ -90,7 +90,7 @@ func TestLogLevels(t *testing.T) {
 		{event.Event{Result: event.Execute}, "DEBUG"},
 		{event.Event{Result: event.NoKey}, "DEBUG"},
 		{event.Event{Result: event.Skipped}, "DEBUG"},
-		{event.Event{Result: event.Renewed}, "DEBUG"},
+		{event.Event{Result: event.LeaseRenewed}, "DEBUG"},
 		{event.Event{Result: event.Replay}, "DEBUG"},
 		{event.Event{Result: event.Replay, Observed: true}, "INFO"}, // a second effect
 		{event.Event{Result: event.Completed, Status: http.StatusCreated}, "DEBUG"},
@@ -116,7 +116,7 @@ func TestLogLevels(t *testing.T) {
 		{event.Event{Result: event.Unavailable}, "WARN"},
 		{event.Event{Result: event.WrongSetup}, "WARN"},
 		{event.Event{Result: event.Uncertain}, "WARN"},
-		{event.Event{Result: event.Deferred}, "WARN"},
+		{event.Event{Result: event.SettleDeferred}, "WARN"},
 		{event.Event{Result: event.NotConfirmed}, "WARN"},
 		{event.Event{Result: event.LeaseLost}, "WARN"},
 		{event.Event{Result: event.LeaseExpired}, "WARN"},

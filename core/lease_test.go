@@ -283,7 +283,7 @@ func TestRenewalsAreReported(t *testing.T) {
 				renewals[one.Result]++
 			}
 		}
-		if want := (map[event.Result]int{event.Renewed: 2, event.StoreError: 1, event.LeaseLost: 1}); !maps.Equal(renewals, want) {
+		if want := (map[event.Result]int{event.LeaseRenewed: 2, event.StoreError: 1, event.LeaseLost: 1}); !maps.Equal(renewals, want) {
 			t.Errorf("the renewals are %v, want %v", renewals, want)
 		}
 	})

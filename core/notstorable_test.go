@@ -75,7 +75,7 @@ func TestStoreThatRefusesAResponse(t *testing.T) {
 		if n := store.completes.Load(); n != 2 {
 			t.Errorf("the store is asked to complete %d times, want 2: with the response, and without", n)
 		}
-		here.wantEvent(t, event.Deferred, 0)
+		here.wantEvent(t, event.SettleDeferred, 0)
 		here.wantEvent(t, event.Completed, 0)
 		here.wantEvent(t, event.Unreplayable, 1)
 	})
@@ -109,7 +109,7 @@ func TestStoreThatRefusesAResponseLater(t *testing.T) {
 		advance(time.Second)
 		wantCode(t, here.post(t.Context(), "k", payment), http.StatusConflict, problem.NotReplayable)
 		wantCode(t, there.post(t.Context(), "k", payment), http.StatusConflict, problem.NotReplayable)
-		here.wantEvent(t, event.Deferred, 1)
+		here.wantEvent(t, event.SettleDeferred, 1)
 		here.wantEvent(t, event.Unreplayable, 1)
 		if err := here.Shutdown(t.Context()); err != nil {
 			t.Error(err)

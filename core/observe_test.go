@@ -183,7 +183,7 @@ func TestObserveWithoutStore(t *testing.T) {
 		store.set(&store.complete)(failUnapplied)
 		wantFirst(t, s.post(t.Context(), "k2", payment))
 		s.wantEvent(t, event.Unavailable, 1)
-		s.wantEvent(t, event.Deferred, 1)
+		s.wantEvent(t, event.SettleDeferred, 1)
 		store.set(&store.complete)(nil)
 		advance(time.Second)
 	})

@@ -43,7 +43,7 @@ func TestResponseIsStoredLaterWhenTheStoreFails(t *testing.T) {
 		wantReplay(t, there.post(t.Context(), "k", payment))
 		here.wantRuns(t, 1)
 		there.wantRuns(t, 0)
-		here.wantEvent(t, event.Deferred, 1)
+		here.wantEvent(t, event.SettleDeferred, 1)
 		here.wantEvent(t, event.Completed, 1)
 		if err := here.Shutdown(t.Context()); err != nil {
 			t.Error(err)

@@ -54,7 +54,7 @@ func Remember(next event.Observer, n int) *Events {
 // Observe implements event.Observer.
 func (e *Events) Observe(ctx context.Context, happened event.Event) {
 	e.next.Observe(ctx, happened)
-	if happened.Result == event.Renewed { // those of long runs would push all others out
+	if happened.Result == event.LeaseRenewed { // those of long runs would push all others out
 		return
 	}
 	one := seen{

@@ -100,7 +100,7 @@ var texts = map[event.Result]func(*seen) string{
 	event.Uncertain:         func(*seen) string { return "Left abandoned: the outcome is uncertain" },
 	event.DeleteKey:         releasedText,
 	event.Retryable:         releasedText,
-	event.Deferred:          func(*seen) string { return "The store did not take the response: it waits in this process" },
+	event.SettleDeferred:    func(*seen) string { return "The store did not take the response: it waits in this process" },
 	event.TransactionUnused: func(*seen) string { return "The handler did not take the transaction of its run" },
 	event.Reconciled:        func(*seen) string { return "Settled by the reconciler" },
 	event.ReconcileGaveUp:   func(*seen) string { return "The reconciler gave up: settle the key by hand" },
@@ -137,7 +137,7 @@ func toneOfResult(result event.Result) string {
 		return "good"
 	case event.Execute:
 		return "flight"
-	case event.InProgress, event.KeyReused, event.NotReplayable, event.KeyExpired, event.ScopeLimited, event.Failed, event.Unreplayable, event.Deferred, event.TransactionUnused, event.Forgotten, event.SettledByHand, event.Reconciled:
+	case event.InProgress, event.KeyReused, event.NotReplayable, event.KeyExpired, event.ScopeLimited, event.Failed, event.Unreplayable, event.SettleDeferred, event.TransactionUnused, event.Forgotten, event.SettledByHand, event.Reconciled:
 		return "warn"
 	case event.OutcomeUnknown, event.LeaseExpired, event.Uncertain, event.ResponseLost, event.Unavailable, event.StoreError, event.LeaseLost, event.ReconcileGaveUp:
 		return "bad"

@@ -28,8 +28,8 @@ func TestDeferredSettlementIsPendingUntilItIsStored(t *testing.T) {
 		if n := s.total(pending); n != 2 {
 			t.Errorf("%d pending, want 2", n)
 		}
-		s.want("idempotency.settlements", map[event.Result]int64{event.Deferred: 2})
-		s.want("idempotency.store.errors", map[event.Result]int64{event.Deferred: 2})
+		s.want("idempotency.settlements", map[event.Result]int64{event.SettleDeferred: 2})
+		s.want("idempotency.store.errors", map[event.Result]int64{event.SettleDeferred: 2})
 		s.wantTimed("idempotency.run.duration", 0) // no run has ended
 		if len(s.ended()) != 0 {
 			t.Errorf("%d spans, want none yet", len(s.ended()))
@@ -58,7 +58,7 @@ func TestLostResponseIsNotPending(t *testing.T) {
 		store.Fail(errStoreDown, testkit.Complete)
 		s.post(t.Context(), "/payments", "k", "1")
 		advance(2 * time.Minute)
-		s.want("idempotency.settlements", map[event.Result]int64{event.Deferred: 1, event.ResponseLost: 1})
+		s.want("idempotency.settlements", map[event.Result]int64{event.SettleDeferred: 1, event.ResponseLost: 1})
 		s.wantTimed("idempotency.run.duration", 1)
 		if n := s.total(pending); n != 0 {
 			t.Errorf("%d pending, want none", n)
@@ -189,7 +189,7 @@ func TestPendingRunWhoseRouteIsFoundLate(t *testing.T) {
 	s := newService(t, memstore.New())
 	request := core.Request{Scope: "alice", Method: http.MethodPost, Path: "/payments", Key: "k"}
 	run := s.engine.Begin(t.Context(), s.engine.MustRoute(), request).Run
-	s.observer.Observe(run.Context(), event.Event{Result: event.Deferred})
+	s.observer.Observe(run.Context(), event.Event{Result: event.SettleDeferred})
 	if n := s.total(pending); n != 1 {
 		t.Errorf("%d pending, want one", n)
 	}

@@ -40,21 +40,21 @@ var effects = map[event.Result]effect{
 	event.Skipped:        isDecision,
 	event.WrongSetup:     isDecision | endsSpan | isFailure,
 
-	event.Completed:    isSettlement | endsRun | endsSpan,
-	event.Failed:       isSettlement | endsRun | endsSpan,
-	event.Unreplayable: isSettlement | endsRun | endsSpan,
-	event.DeleteKey:    isSettlement | endsRun | endsSpan | isFailure,
-	event.Retryable:    isSettlement | endsRun | endsSpan,
-	event.Uncertain:    isSettlement | endsRun | endsSpan | isFailure,
-	event.Deferred:     isSettlement | isStoreError | isPending | marksSpan,
-	event.ResponseLost: isSettlement | endsRun | endsSpan | isFailure,
-	event.NotConfirmed: isSettlement | isStoreError | isPending | marksSpan,
-	event.LeaseLost:    isSettlement | marksSpan | isFailure, // see effect.of
-	event.LeaseExpired: isLeaseExpired | marksSpan,
-	event.RunTooLong:   isSettlement | marksSpan,
-	event.Renewed:      isRenewal,
-	event.StoreError:   isStoreError | marksSpan | isFailure, // see effect.of
-	event.RecoverError: isSettlement | marksSpan,
+	event.Completed:      isSettlement | endsRun | endsSpan,
+	event.Failed:         isSettlement | endsRun | endsSpan,
+	event.Unreplayable:   isSettlement | endsRun | endsSpan,
+	event.DeleteKey:      isSettlement | endsRun | endsSpan | isFailure,
+	event.Retryable:      isSettlement | endsRun | endsSpan,
+	event.Uncertain:      isSettlement | endsRun | endsSpan | isFailure,
+	event.SettleDeferred: isSettlement | isStoreError | isPending | marksSpan,
+	event.ResponseLost:   isSettlement | endsRun | endsSpan | isFailure,
+	event.NotConfirmed:   isSettlement | isStoreError | isPending | marksSpan,
+	event.LeaseLost:      isSettlement | marksSpan | isFailure, // see effect.of
+	event.LeaseExpired:   isLeaseExpired | marksSpan,
+	event.RunTooLong:     isSettlement | marksSpan,
+	event.LeaseRenewed:   isRenewal,
+	event.StoreError:     isStoreError | marksSpan | isFailure, // see effect.of
+	event.RecoverError:   isSettlement | marksSpan,
 
 	event.TransactionUnused: isSettlement | marksSpan | isFailure,
 

@@ -110,7 +110,7 @@ func TestLeaseRenewals(t *testing.T) {
 			created(w, r)
 		}, policy.LockTTL(30*time.Second))
 		s.post(t.Context(), "/payments", "k", "1")
-		s.want("idempotency.lease.renewals", map[event.Result]int64{event.Renewed: 1, event.StoreError: 1})
+		s.want("idempotency.lease.renewals", map[event.Result]int64{event.LeaseRenewed: 1, event.StoreError: 1})
 		s.want("idempotency.store.errors", map[event.Result]int64{event.StoreError: 1})
 	})
 }

@@ -43,21 +43,21 @@ const (
 
 // Settlements: one for each run, more when the store fails.
 const (
-	Completed    Result = "completed"       // response stored
-	Failed       Result = "failed"          // error response stored: retries get it too
-	Unreplayable Result = "unreplayable"    // finished, response not kept
-	DeleteKey    Result = "delete_key"      // key released: the run failed
-	Retryable    Result = "retryable"       // key released: the handler had no effect yet
-	Uncertain    Result = "uncertain"       // key left abandoned: the side effect may have happened, and OnAbandoned decides
-	Deferred     Result = "settle_deferred" // the store failed: the engine settles in the background from now on
-	ResponseLost Result = "response_lost"   // response not stored: the background gave up
-	NotConfirmed Result = "not_confirmed"   // a transaction's commit failed, or its reply was lost
-	LeaseLost    Result = "lease_lost"      // another attempt holds the key
-	LeaseExpired Result = "lease_expired"   // an abandoned attempt was seen
-	RunTooLong   Result = "run_too_long"    // the handler passed MaxRun
-	Renewed      Result = "lease_renewed"   // the handler still runs
-	StoreError   Result = "store_error"     // one call at the store failed
-	RecoverError Result = "recover_error"   // the policy's RecoverFunc returned an error
+	Completed      Result = "completed"       // response stored
+	Failed         Result = "failed"          // error response stored: retries get it too
+	Unreplayable   Result = "unreplayable"    // finished, response not kept
+	DeleteKey      Result = "delete_key"      // key released: the run failed
+	Retryable      Result = "retryable"       // key released: the handler had no effect yet
+	Uncertain      Result = "uncertain"       // key left abandoned: the side effect may have happened, and OnAbandoned decides
+	SettleDeferred Result = "settle_deferred" // the store failed: the engine settles in the background from now on
+	ResponseLost   Result = "response_lost"   // response not stored: the background gave up
+	NotConfirmed   Result = "not_confirmed"   // a transaction's commit failed, or its reply was lost
+	LeaseLost      Result = "lease_lost"      // another attempt holds the key
+	LeaseExpired   Result = "lease_expired"   // an abandoned attempt was seen
+	RunTooLong     Result = "run_too_long"    // the handler passed MaxRun
+	LeaseRenewed   Result = "lease_renewed"   // the handler still runs
+	StoreError     Result = "store_error"     // one call at the store failed
+	RecoverError   Result = "recover_error"   // the policy's RecoverFunc returned an error
 
 	// TransactionUnused: a run of a transactional route keeps its response, and its handler
 	// never took the transaction. The handler's effects were outside of it.
@@ -103,7 +103,7 @@ type Event struct {
 	Trace string
 	// Final says that a LeaseLost, StoreError or CallbackPanicked ends its run, see Ends.
 	Final bool
-	// Renewal says that the event is about the renewal of a lease: a Renewed, or a
+	// Renewal says that the event is about the renewal of a lease: a LeaseRenewed, or a
 	// StoreError or LeaseLost from it. What core.Step stores is no renewal.
 	Renewal bool
 	// Duration since the request was admitted.
@@ -332,7 +332,7 @@ func (e *Event) appendDifferences(attrs []slog.Attr) []slog.Attr {
 // for what an operator may have to look at, and Error for what somebody has to look at.
 func (e *Event) level() slog.Level {
 	switch e.Result {
-	case Execute, NoKey, Skipped, Renewed:
+	case Execute, NoKey, Skipped, LeaseRenewed:
 		return slog.LevelDebug
 	case Replay:
 		if e.Observed { // the handler ran again: a guard would have replayed

@@ -423,13 +423,13 @@ func TestResultsAreKnown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []event.Result{event.Renewed}
+	want := []event.Result{event.LeaseRenewed}
 	for _, match := range regexp.MustCompile(`(?m)^\t\w+ +Result = "(\w+)"`).FindAllSubmatch(source, -1) {
-		if result := event.Result(match[1]); result != event.Renewed {
+		if result := event.Result(match[1]); result != event.LeaseRenewed {
 			want = append(want, result)
 		}
 	}
-	if got := append([]event.Result{event.Renewed}, results...); !slices.Equal(got, want) {
+	if got := append([]event.Result{event.LeaseRenewed}, results...); !slices.Equal(got, want) {
 		t.Errorf("tail knows %q, want %q", got, want)
 	}
 }

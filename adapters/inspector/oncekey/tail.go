@@ -100,7 +100,7 @@ func (c *tailCommand) check() error {
 var results = []event.Result{
 	event.Execute, event.Replay, event.InProgress, event.KeyReused, event.NotReplayable, event.KeyExpired, event.OutcomeUnknown,
 	event.ScopeLimited, event.Refused, event.Unprotected, event.Unavailable, event.NoKey, event.Skipped, event.WrongSetup,
-	event.Completed, event.Failed, event.Unreplayable, event.DeleteKey, event.Retryable, event.Uncertain, event.Deferred,
+	event.Completed, event.Failed, event.Unreplayable, event.DeleteKey, event.Retryable, event.Uncertain, event.SettleDeferred,
 	event.ResponseLost, event.NotConfirmed, event.LeaseLost, event.LeaseExpired, event.RunTooLong, event.StoreError,
 	event.RecoverError, event.TransactionUnused, event.CallbackPanicked, event.Reconciled, event.ReconcileGaveUp,
 	event.SettledByHand, event.Forgotten, event.Revealed,

@@ -152,7 +152,7 @@ func (h *Hold) beginRenewal() bool {
 func (h *Hold) renew() {
 	calledAt, err := h.extend(min(h.policy.StoreTimeout, h.Lease.TTL/3, h.left()))
 	if err == nil {
-		h.report(event.Event{Result: event.Renewed, Renewal: true}) // before the settlement's, which waits
+		h.report(event.Event{Result: event.LeaseRenewed, Renewal: true}) // before the settlement's, which waits
 		if h.ledger.Limit.InFlight > 0 {
 			keepPlace(h, min(h.policy.StoreTimeout, h.Lease.TTL/3), h.Lease.TTL)
 		}

@@ -64,7 +64,7 @@ func (h *Hold) settle(calledAt time.Time, end *ending) error {
 	case errors.Is(err, storage.ErrNotStorable):
 		return h.lose(end, err)
 	default:
-		return h.deferTo(end, event.Event{Result: event.Deferred, Err: err, StoreLatency: latency})
+		return h.deferTo(end, event.Event{Result: event.SettleDeferred, Err: err, StoreLatency: latency})
 	}
 }
 
