@@ -50,8 +50,8 @@ type Outlook struct {
 // Explanation says why a retry would get its response.
 type Explanation struct {
 	Outlook
-	// Key is the storage key.
-	Key string
+	// Record is the storage key.
+	Record string
 	// Found is the record, or nil.
 	Found *storage.Record
 	// Sketched says that the members of the first request are known. Only then Differs,
@@ -81,7 +81,7 @@ func (i *Inspector) Explain(ctx context.Context, retry Retry) (Explanation, erro
 	}
 	a.read(input)
 	defer a.forget()
-	explained := Explanation{Key: a.record}
+	explained := Explanation{Record: a.record}
 	if !a.allowsKey(retry.Header) {
 		explained.refuse(problem.KeyInvalid)
 		return explained, nil

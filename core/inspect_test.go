@@ -141,7 +141,7 @@ func TestRunningKeysAreNotChangedByHand(t *testing.T) {
 	for deadline := time.Now().Add(time.Minute); ; {
 		all := s.Running()
 		if len(all) == 1 && all[0].Waiting == 1 {
-			if all[0].Key != keyOfPayment(s) || all[0].Attempt != 1 || all[0].For <= 0 || all[0].LeaseLeft <= 0 || all[0].Unsettled != 0 {
+			if all[0].Record != keyOfPayment(s) || all[0].Attempt != 1 || all[0].For <= 0 || all[0].LeaseLeft <= 0 || all[0].Unsettled != 0 {
 				t.Errorf("the run is %+v", all[0])
 			}
 			break
@@ -289,7 +289,7 @@ func TestExplainComparesMembers(t *testing.T) {
 	retry.Body = []byte(`{"amount":1,"card":"tok"}`)
 	explained, err := inspectorOf(t, s).Explain(t.Context(), retry)
 	if err != nil || !explained.Sketched || !slices.Equal(explained.Differs, []string{"amount"}) ||
-		!slices.Equal(explained.Same, []string{"card"}) || explained.Missing != 1 || explained.Found == nil || explained.Key != keyOfPayment(s) {
+		!slices.Equal(explained.Same, []string{"card"}) || explained.Missing != 1 || explained.Found == nil || explained.Record != keyOfPayment(s) {
 		t.Errorf("got %+v, %v", explained, err)
 	}
 	retry.Target = "payments"

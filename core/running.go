@@ -8,8 +8,8 @@ import (
 
 // Running is a run of this process that has not ended, see Engine.Running.
 type Running struct {
-	// Key is the storage key.
-	Key string
+	// Record is the storage key.
+	Record string
 	// Endpoint is the request's method and the route's pattern. The pattern is empty
 	// while it is not known.
 	Endpoint Endpoint
@@ -28,7 +28,7 @@ type Running struct {
 func snapshot(hold *ledger.Hold) Running {
 	since, left, unsettled := hold.Ages()
 	return Running{
-		Key: hold.Lease.Key, Endpoint: Endpoint{runOf(hold).identity.request.Method, hold.Pattern("")}, Attempt: hold.Lease.Attempt,
+		Record: hold.Lease.Key, Endpoint: Endpoint{runOf(hold).identity.request.Method, hold.Pattern("")}, Attempt: hold.Lease.Attempt,
 		For: since, LeaseLeft: left, Waiting: int(hold.Waiting.Load()), Unsettled: unsettled,
 	}
 }

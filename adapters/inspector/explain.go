@@ -79,7 +79,7 @@ func (p *Page) explain(v visit) (screen, error) {
 
 // fill takes the explanation over in words.
 func (x *Explanation) fill(found *core.Explanation, retry *core.Retry) {
-	x.Record, x.Outlook, x.Others, x.Missing = found.Key, outlookOf(found.Outlook), found.Others, found.Missing
+	x.Record, x.Outlook, x.Others, x.Missing = found.Record, outlookOf(found.Outlook), found.Others, found.Missing
 	if found.Found != nil {
 		x.State = stateOf(found.Found)
 	}

@@ -50,7 +50,7 @@ func (p *Page) running(v visit) (screen, error) {
 			shown.Waiting++
 		}
 		shown.Runs = append(shown.Runs, LiveRun{
-			Record: run.Key, Endpoint: run.Endpoint.String(), Attempt: run.Attempt, For: run.For.Milliseconds(),
+			Record: run.Record, Endpoint: run.Endpoint.String(), Attempt: run.Attempt, For: run.For.Milliseconds(),
 			LeaseLeft: run.LeaseLeft.Milliseconds(), Unsettled: run.Unsettled.Milliseconds(), Waiting: run.Waiting, Run: run,
 		})
 	}
@@ -60,7 +60,7 @@ func (p *Page) running(v visit) (screen, error) {
 // runOf returns this process's run of the record, or nil.
 func (p *Page) runOf(id string) *core.Running {
 	for _, run := range p.engine.Running() {
-		if run.Key == id {
+		if run.Record == id {
 			return &run
 		}
 	}
