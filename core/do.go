@@ -30,10 +30,10 @@ type Call struct {
 	// with ErrKeyReused. Fields that the policy excludes do not count. Nil means no
 	// input.
 	Input any
-	// Policy comes from Engine.Route or MustRoute, called once where the function is
+	// Route comes from Engine.Route or MustRoute, called once where the function is
 	// declared. Nil means the default policy. Do ignores the policy's Methods,
 	// KeepHeaders and MaxRequestBytes.
-	Policy *Route
+	Route *Route
 	// Codec encodes Input and the result. Nil means JSON.
 	Codec Codec
 }
@@ -112,7 +112,7 @@ type typed struct {
 }
 
 func do(ctx context.Context, e *Engine, call *Call, s typed) (Info, error) {
-	route := call.Policy
+	route := call.Route
 	if route == nil {
 		route = e.defaults
 	}

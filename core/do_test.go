@@ -104,7 +104,7 @@ func TestDoRefusesAnotherInput(t *testing.T) {
 	t.Parallel()
 	s := newTill(t, memstore.New())
 	call := chargeCall("k1", order{ID: "o-1", Amount: 100, SentAt: "10:00"})
-	call.Policy = s.MustRoute(policy.ExcludeFields("sent_at"))
+	call.Route = s.MustRoute(policy.ExcludeFields("sent_at"))
 	_, _, first := s.charge(t.Context(), call)
 	call.Input = order{ID: "o-1", Amount: 100, SentAt: "10:01"}
 	_, retry, second := s.charge(t.Context(), call)
@@ -193,7 +193,7 @@ func TestDoConcurrently(t *testing.T) {
 	t.Parallel()
 	s := newTill(t, memstore.New())
 	call := chargeCall("k", nil)
-	call.Policy = s.MustRoute(policy.Wait(time.Minute))
+	call.Route = s.MustRoute(policy.Wait(time.Minute))
 	var all sync.WaitGroup
 	for range 100 {
 		all.Go(func() {
@@ -242,7 +242,7 @@ func TestDoWithoutStore(t *testing.T) {
 		}
 		s.wantRuns(t, 0)
 		open := chargeCall("k", nil)
-		open.Policy = s.MustRoute(policy.OnStoreError(policy.FailOpen))
+		open.Route = s.MustRoute(policy.OnStoreError(policy.FailOpen))
 		if _, info, err := s.charge(t.Context(), open); err != nil || info.Attempt != 0 {
 			t.Errorf("it returned %+v, %v, want an unprotected run", info, err)
 		}
@@ -315,7 +315,7 @@ func TestDoWithoutKeyWhereNoneIsRequired(t *testing.T) {
 	t.Parallel()
 	s := newTill(t, memstore.New())
 	call := chargeCall("", nil)
-	call.Policy = s.MustRoute(policy.Required(false))
+	call.Route = s.MustRoute(policy.Required(false))
 	for range 2 {
 		if _, info, err := s.charge(t.Context(), call); err != nil || info != (core.Info{}) {
 			t.Errorf("it returned %+v, %v", info, err)
@@ -344,7 +344,7 @@ func TestDoWithResultsThatCannotBeKept(t *testing.T) {
 	small := s.MustRoute(policy.MaxResponseBytes(8))
 	for name, value := range map[string]any{"too large": strings.Repeat("a", 100), "not JSON": func() {}} {
 		call := chargeCall(name, nil)
-		call.Policy = small
+		call.Route = small
 		function := func(context.Context) (any, error) { s.runs.Add(1); return value, nil }
 		got, _, err := core.Do(t.Context(), s.Engine, call, function)
 		if err != nil || got == nil {
@@ -426,7 +426,7 @@ func TestDoRecovers(t *testing.T) {
 		}
 		advance(2 * time.Second) // its process died
 		s := newTill(t, store)
-		call.Policy = s.MustRoute(policy.OnAbandoned(policy.Recover(func(context.Context, policy.Abandoned) (*policy.Response, error) {
+		call.Route = s.MustRoute(policy.OnAbandoned(policy.Recover(func(context.Context, policy.Abandoned) (*policy.Response, error) {
 			return &policy.Response{Status: http.StatusOK, Body: []byte(`{"number":7}`)}, nil
 		})))
 		if got, info, err := s.charge(t.Context(), call); err != nil || got.Number != 7 || !info.Replayed || info.Attempt != 2 {

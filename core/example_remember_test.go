@@ -20,7 +20,7 @@ func ExampleErrKeyExpired() {
 	route := engine.MustRoute(policy.TTLHours(24), policy.RememberHours(720))
 	charges := 0
 	charge := func() error {
-		call := core.Call{Scope: "orders", Name: "charge", Key: "order-17", Policy: route}
+		call := core.Call{Scope: "orders", Name: "charge", Key: "order-17", Route: route}
 		_, _, err := core.Do(context.Background(), engine, call, func(ctx context.Context) (string, error) {
 			core.KeepFor(ctx, time.Millisecond) // so that the example need not wait for a day
 			charges++

@@ -53,7 +53,7 @@ func TestKeyAgeOfACall(t *testing.T) {
 		s := newService(t, store, created)
 		route, runs := s.MustRoute(aged()...), 0
 		call := func(key string) (core.Info, error) {
-			_, info, err := core.Do(t.Context(), s.Engine, core.Call{Scope: "orders", Name: "charge", Key: key, Policy: route}, func(context.Context) (int, error) {
+			_, info, err := core.Do(t.Context(), s.Engine, core.Call{Scope: "orders", Name: "charge", Key: key, Route: route}, func(context.Context) (int, error) {
 				runs++
 				return runs, nil
 			})

@@ -79,7 +79,7 @@ func TestObserveReportsTheErrorOfACall(t *testing.T) {
 			guarded, observed := newTill(t, memstore.New()), newTill(t, memstore.New())
 			for _, s := range []*till{guarded, guarded, observed, observed} {
 				call := chargeCall("k", nil)
-				call.Policy = s.MustRoute(policy.Observe(s == observed))
+				call.Route = s.MustRoute(policy.Observe(s == observed))
 				func() {
 					defer func() { _ = recover() }()
 					_, _, _ = core.Do(t.Context(), s.Engine, call, function) // the events count

@@ -167,7 +167,7 @@ func TestLateCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTill(t, memstore.New())
 		call := chargeCall("k", "order 1")
-		call.Policy = s.MustRoute(remembered()...)
+		call.Route = s.MustRoute(remembered()...)
 		if _, _, err := s.charge(t.Context(), call); err != nil {
 			t.Fatal(err)
 		}

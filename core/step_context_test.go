@@ -329,7 +329,7 @@ func TestStepsOfCallsThatPass(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				call := core.Call{Scope: "s", Name: "order", Key: row.key, Policy: engine.MustRoute(row.opts...)}
+				call := core.Call{Scope: "s", Name: "order", Key: row.key, Route: engine.MustRoute(row.opts...)}
 				calls := 0
 				for range 2 {
 					_, _, err := core.Do(t.Context(), engine, call, func(ctx context.Context) (int, error) {

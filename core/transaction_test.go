@@ -301,7 +301,7 @@ func TestRefusedCommitOfACall(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.commit = func(func() error) error { return storage.ErrRolledBack }
-	call := core.Call{Scope: "s", Name: "deposit", Key: "k", Policy: engine.MustRoute(policy.Transactional(true))}
+	call := core.Call{Scope: "s", Name: "deposit", Key: "k", Route: engine.MustRoute(policy.Transactional(true))}
 	for range 2 {
 		_, _, err := core.Do(t.Context(), engine, call, func(context.Context) (int, error) { return 1, nil })
 		if !errors.Is(err, storage.ErrRolledBack) {

@@ -100,7 +100,7 @@ func TestTransactionThatACallDoesNotTake(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			call := core.Call{Scope: "s", Name: "deposit", Key: "k", Policy: engine.MustRoute(policy.Transactional(true))}
+			call := core.Call{Scope: "s", Name: "deposit", Key: "k", Route: engine.MustRoute(policy.Transactional(true))}
 			_, _, _ = core.Do(t.Context(), engine, call, row.function)
 			lines := strings.Split(log.String(), "\n")
 			reported := 0

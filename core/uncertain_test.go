@@ -191,7 +191,7 @@ func TestUncertainCalls(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			call := core.Call{Scope: "orders", Name: "charge", Key: "k", Policy: engine.MustRoute(policy.OnAbandoned(policy.Refuse))}
+			call := core.Call{Scope: "orders", Name: "charge", Key: "k", Route: engine.MustRoute(policy.OnAbandoned(policy.Refuse))}
 			charge := func(context.Context) (int, error) { return 0, c.err }
 			if _, _, err := core.Do(t.Context(), engine, call, charge); !errors.Is(err, broken) {
 				t.Errorf("the first call returned %v", err)

@@ -98,7 +98,7 @@ func TestWaitingCallHoldsItsInputAlone(t *testing.T) { //nolint:paralleltest // 
 		var all sync.WaitGroup
 		begin := func(s *till) {
 			call := chargeCall("k", input)
-			call.Policy = s.MustRoute(policy.Wait(time.Hour))
+			call.Route = s.MustRoute(policy.Wait(time.Hour))
 			all.Go(func() {
 				if _, _, err := core.Do(t.Context(), s.Engine, call, func(context.Context) (int, error) { <-end; return 1, nil }); err != nil {
 					t.Error(err)

@@ -177,7 +177,7 @@ func TestWaitingCallsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTill(t, memstore.New())
 		call := chargeCall("k", nil)
-		call.Policy = s.MustRoute(policy.Wait(time.Hour))
+		call.Route = s.MustRoute(policy.Wait(time.Hour))
 		for range 2 {
 			end := make(chan struct{})
 			var refused, done atomic.Int64

@@ -96,7 +96,7 @@ func (c *consumer) consume(ctx context.Context) {
 
 // handle charges the message's order, and reports whether the message is done.
 func (c *consumer) handle(ctx context.Context, message message) bool {
-	call := core.Call{Scope: "orders", Name: "charge", Key: message.id, Input: message.order, Policy: c.policy}
+	call := core.Call{Scope: "orders", Name: "charge", Key: message.id, Input: message.order, Route: c.policy}
 	_, info, err := core.Do(ctx, c.engine, call, func(ctx context.Context) (receipt, error) {
 		return c.charge(ctx, message.order)
 	})

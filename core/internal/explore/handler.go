@@ -206,7 +206,7 @@ func (h *handling) write(text string) {
 // callDo makes an effect that core.Do guards.
 func (h *handling) callDo(s Step) {
 	key := fmt.Sprint("inner ", h.plan.Key)
-	call := core.Call{Scope: h.pod.world.tenant, Name: innerName, Key: key, Policy: h.pod.inner}
+	call := core.Call{Scope: h.pod.world.tenant, Name: innerName, Key: key, Route: h.pod.inner}
 	_, _, err := core.Do(h.ctx, h.pod.engine, call, func(ctx context.Context) (string, error) {
 		sleep(s.For)
 		h.pause()

@@ -89,7 +89,7 @@ func sender(h http.Handler, key string) func(string) reply {
 func caller(engine *core.Engine, key string, handle func(context.Context) error, opts []policy.Option) func(string) reply {
 	route := engine.MustRoute(opts...)
 	return func(payload string) reply {
-		call := core.Call{Scope: "orders", Name: "order", Key: key, Input: payload, Policy: route}
+		call := core.Call{Scope: "orders", Name: "order", Key: key, Input: payload, Route: route}
 		_, _, err := core.Do(context.Background(), engine, call, func(ctx context.Context) (int, error) { return 0, handle(ctx) })
 		switch {
 		case err == nil:
