@@ -18,9 +18,9 @@ type Records struct {
 	Filter ListFilter `json:"filter"`
 	// Counts are only on the first page.
 	Counts []Count `json:"counts,omitempty"`
-	// Waiting is the number of results of this process that wait for the store.
-	Waiting int   `json:"waiting"`
-	Records []Row `json:"records"`
+	// Unsettled is the number of results of this process that wait for the store.
+	Unsettled int   `json:"unsettled"`
+	Records   []Row `json:"records"`
 	// LookedAt is how many records this page has looked at, and Next the cursor of the
 	// next page, or empty.
 	LookedAt int    `json:"lookedAt"`
@@ -35,7 +35,7 @@ type Records struct {
 // Count is the number of records in a state.
 type Count struct {
 	State string `json:"state"`
-	N     int    `json:"n"`
+	Count int    `json:"count"`
 	// AtLeast says that there may be more: not all records were looked at.
 	AtLeast bool `json:"atLeast"`
 }
@@ -60,7 +60,7 @@ func (p *Page) list(v visit) (screen, error) {
 		return screen{}, err
 	}
 	begin := time.Now()
-	found := &Records{Filter: filter, Waiting: p.waiting(), Routes: p.patterns(recorded), First: !query.Has("cursor")}
+	found := &Records{Filter: filter, Unsettled: p.waiting(), Routes: p.patterns(recorded), First: !query.Has("cursor")}
 	counted := make(chan []Count, 1)
 	if found.First {
 		go func() { counted <- p.count(v.Context(), within) }()
@@ -75,7 +75,7 @@ func (p *Page) list(v visit) (screen, error) {
 	found.LookedAt, found.Next = listing.LookedAt, listing.Next
 	found.Records = p.rows(listing.Entries, filter.State)
 	found.recount()
-	found.Empty = found.First && listing.Next == "" && len(found.Records) == 0 && !slices.ContainsFunc(found.Counts, func(c Count) bool { return c.N > 0 || c.AtLeast })
+	found.Empty = found.First && listing.Next == "" && len(found.Records) == 0 && !slices.ContainsFunc(found.Counts, func(c Count) bool { return c.Count > 0 || c.AtLeast })
 	found.Took = time.Since(begin)
 	return screen{name: "records", data: found}, nil
 }
@@ -93,7 +93,7 @@ func (r *Records) recount() {
 				n++
 			}
 		}
-		r.Counts[i] = Count{State: state, N: n, AtLeast: r.Next != ""}
+		r.Counts[i] = Count{State: state, Count: n, AtLeast: r.Next != ""}
 	}
 }
 
@@ -126,7 +126,7 @@ func (p *Page) rows(entries []storage.Entry, state string) []Row {
 	}
 	asked := p.events.asked(rows)
 	for i := range rows {
-		rows[i].Asked = asked[rows[i].Record]
+		rows[i].Requests = asked[rows[i].Record]
 	}
 	slices.SortStableFunc(rows, compareUrgency)
 	return rows
@@ -153,7 +153,7 @@ func (p *Page) count(ctx context.Context, within time.Duration) []Count {
 	}
 	counts := make([]Count, 0, len(countedStates))
 	for _, state := range countedStates {
-		counts = append(counts, Count{State: state, N: n[state], AtLeast: !whole})
+		counts = append(counts, Count{State: state, Count: n[state], AtLeast: !whole})
 	}
 	return counts
 }

@@ -57,7 +57,7 @@ func TestRecordsAreListedByUrgency(t *testing.T) {
 	list := read[inspector.Records](s, s.get("/?state=all", acceptsJSON...), http.StatusOK)
 	for _, count := range list.Counts {
 		want := map[string]int{"abandoned": 2, "in_progress": 1, "unreplayable": 1, "failed": 1, "completed": 1}[count.State]
-		if count.N != want || count.AtLeast {
+		if count.Count != want || count.AtLeast {
 			t.Errorf("the count is %+v, want %d", count, want)
 		}
 	}
@@ -67,7 +67,7 @@ func TestRecordsAreListedByUrgency(t *testing.T) {
 		}
 	}
 	first := list.Records[0]
-	if first.Holder != "pod-1" || first.Attempt != 1 || first.Asked != 1 || first.Created.IsZero() || first.Expires.IsZero() || first.OnAbandoned == "" {
+	if first.Holder != "pod-1" || first.Attempt != 1 || first.Requests != 1 || first.Created.IsZero() || first.Expires.IsZero() || first.OnAbandoned == "" {
 		t.Errorf("the first record is %+v", first)
 	}
 	s.wantPage(s.get("/?within=30s"), http.StatusOK, s.id("abandoned"), "policy: Refuse", "by <code>pod-1</code>", "abandoned: outcome unknown")

@@ -17,7 +17,8 @@ type Process struct {
 	// NotReady is why this process takes no new requests, or empty.
 	NotReady string    `json:"notReady,omitempty"`
 	Runs     []LiveRun `json:"runs"`
-	Waiting  int       `json:"waiting"`
+	// Unsettled is the number of runs whose result waits for the store.
+	Unsettled int `json:"unsettled"`
 }
 
 // LiveRun is one run of this process.
@@ -26,7 +27,8 @@ type LiveRun struct {
 	Endpoint string `json:"endpoint"`
 	Attempt  uint64 `json:"attempt"`
 	// For is the time since the claim in milliseconds, LeaseLeft the rest of the lease, and
-	// Unsettled the time for which the result waits for the store.
+	// Unsettled the time for which the result waits for the store. Waiting is the number of
+	// requests that wait for the run.
 	For       int64 `json:"forMs"`
 	LeaseLeft int64 `json:"leaseLeftMs"`
 	Unsettled int64 `json:"unsettledMs,omitempty"`
@@ -47,7 +49,7 @@ func (p *Page) running(v visit) (screen, error) {
 	}
 	for _, run := range p.engine.Running() {
 		if run.Unsettled > 0 {
-			shown.Waiting++
+			shown.Unsettled++
 		}
 		shown.Runs = append(shown.Runs, LiveRun{
 			Record: run.Record, Endpoint: run.Endpoint.String(), Attempt: run.Attempt, For: run.For.Milliseconds(),

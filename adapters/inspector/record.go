@@ -168,7 +168,7 @@ func (p *Page) describe(v visit, id string, record *storage.Record, body bool) *
 	route := p.routeOf(record.Origin.Route)
 	outlook := p.records.Outlook(record, route)
 	shown.Row, shown.Found = rowOf(id, record), true
-	shown.Asked = p.events.asked([]Row{shown.Row})[id]
+	shown.Requests = p.events.asked([]Row{shown.Row})[id]
 	shown.KeyHash, shown.Trace, shown.Fingerprint = record.Origin.KeyHash, record.Origin.Trace, record.Fingerprint
 	shown.Members = max(0, (len(record.Sketch)-sketchHeader)/sketchMember)
 	var declared *policy.Policy
@@ -185,7 +185,7 @@ func (p *Page) describe(v visit, id string, record *storage.Record, body bool) *
 		shown.Steps = append(shown.Steps, Step(step))
 	}
 	shown.Outlook = outlookOf(outlook)
-	shown.Verdict = verdictOf(record, declared, outlook, shown.Asked)
+	shown.Verdict = verdictOf(record, declared, outlook, shown.Requests)
 	shown.Response = p.responseOf(record, body)
 	shown.Timeline = timeline(record, events)
 	shown.Lane = laneOf(record, events)

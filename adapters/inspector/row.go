@@ -23,8 +23,8 @@ type Row struct {
 	Expires  time.Time `json:"expires,omitzero"`
 	// LeaseLeft in milliseconds: below zero for an abandoned record, zero for a finished one.
 	LeaseLeft int64 `json:"leaseLeftMs,omitempty"`
-	// Asked is the number of requests that this process remembers.
-	Asked int `json:"asked"`
+	// Requests is the number of requests that this process remembers.
+	Requests int `json:"requests"`
 	// Slow says that the run takes longer than 99 % of its route's.
 	Slow bool `json:"slow,omitempty"`
 	// OnAbandoned is the policy's, for an abandoned record of a known route.

@@ -26,8 +26,8 @@ type Fault struct {
 	Detail string `json:"detail"`
 	// Cause is the store's error text, or empty.
 	Cause string `json:"cause,omitempty"`
-	// Waiting is the number of results of this process that wait for the store.
-	Waiting int `json:"waiting,omitempty"`
+	// Unsettled is the number of results of this process that wait for the store.
+	Unsettled int `json:"unsettled,omitempty"`
 	// Advice is the next step. Empty: go back to the records.
 	Advice string `json:"advice,omitempty"`
 }

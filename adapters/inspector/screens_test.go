@@ -144,8 +144,8 @@ func TestWaitingResponse(t *testing.T) {
 		t.Errorf("the verdict is %+v, and the key may be settled: %t", record.Verdict, record.MaySettle)
 	}
 	s.wantPage(s.get("/running"), http.StatusOK, "Do not stop this process", "waits for the store, ")
-	if list := read[inspector.Records](s, s.get("/", acceptsJSON...), http.StatusOK); list.Waiting != 1 {
-		t.Errorf("%d responses wait, want 1", list.Waiting)
+	if list := read[inspector.Records](s, s.get("/", acceptsJSON...), http.StatusOK); list.Unsettled != 1 {
+		t.Errorf("%d responses wait, want 1", list.Unsettled)
 	}
 	store.err = errAway
 	s.wantPage(s.get("/"), http.StatusServiceUnavailable, "1 response of this process waits")

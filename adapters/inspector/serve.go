@@ -94,7 +94,7 @@ func (p *Page) storeAway(err error) *Fault {
 	}
 	for _, run := range p.engine.Running() {
 		if run.Unsettled > 0 {
-			away.Waiting++
+			away.Unsettled++
 		}
 	}
 	return away

@@ -18,8 +18,8 @@ type hashCommand struct {
 // named is the JSON of the names of a key.
 type named struct {
 	Record string `json:"record"`
-	Key    string `json:"idempotencyKey"`
-	Scope  string `json:"scope,omitempty"`
+	Key    string `json:"keyHash"`
+	Scope  string `json:"scopeHash,omitempty"`
 }
 
 // Run implements the command.
