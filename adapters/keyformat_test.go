@@ -13,7 +13,7 @@ func TestKeyFormat(t *testing.T) {
 	t.Parallel()
 	const uuid = "8e03978e-40d5-43dd-bc93-6894a57f9324"
 	for _, row := range []struct {
-		format policy.KeyFormats
+		format policy.KeySyntax
 		key    string
 		want   string
 	}{

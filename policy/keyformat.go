@@ -5,9 +5,9 @@ import (
 	"regexp"
 )
 
-// KeyFormats is a format of idempotency keys. UUIDKey and KeyPattern make one. The zero
+// KeySyntax is a format of idempotency keys. UUIDKey and KeyPattern make one. The zero
 // value allows every key.
-type KeyFormats struct {
+type KeySyntax struct {
 	name    string // UUID, or the pattern
 	pattern *regexp.Regexp
 	err     error // of the pattern
@@ -15,27 +15,27 @@ type KeyFormats struct {
 
 // UUIDKey is the format of a UUID in its text form (RFC 9562), in either case:
 // 8e03978e-40d5-43dd-bc93-6894a57f9324.
-var UUIDKey = KeyFormats{name: "UUID"}
+var UUIDKey = KeySyntax{name: "UUID"}
 
 // KeyPattern is the format of keys that the regular expression matches as a whole.
 // Validate refuses an expression that cannot be compiled.
-func KeyPattern(expression string) KeyFormats {
+func KeyPattern(expression string) KeySyntax {
 	compiled, err := regexp.Compile(expression)
 	switch {
 	case expression == "":
-		return KeyFormats{err: errors.New("empty expression")}
+		return KeySyntax{err: errors.New("empty expression")}
 	case err != nil:
-		return KeyFormats{name: expression, err: err}
+		return KeySyntax{name: expression, err: err}
 	}
 	compiled.Longest() // so that a match of a whole key is found before shorter ones
-	return KeyFormats{name: expression, pattern: compiled}
+	return KeySyntax{name: expression, pattern: compiled}
 }
 
 // String returns UUID, the regular expression, or "" where every key is allowed.
-func (f KeyFormats) String() string { return f.name }
+func (f KeySyntax) String() string { return f.name }
 
 // Allows reports whether a key has the format.
-func (f KeyFormats) Allows(key string) bool {
+func (f KeySyntax) Allows(key string) bool {
 	switch {
 	case f.pattern != nil:
 		at := f.pattern.FindStringIndex(key)
@@ -48,7 +48,7 @@ func (f KeyFormats) Allows(key string) bool {
 }
 
 // Expected describes the format to a client.
-func (f KeyFormats) Expected() string {
+func (f KeySyntax) Expected() string {
 	if f == UUIDKey {
 		return "a UUID, such as 8e03978e-40d5-43dd-bc93-6894a57f9324"
 	}
@@ -57,7 +57,7 @@ func (f KeyFormats) Expected() string {
 
 // Expression returns an RE2 expression that an allowed key matches as a whole, or "" where
 // every key is allowed.
-func (f KeyFormats) Expression() string {
+func (f KeySyntax) Expression() string {
 	if f == UUIDKey {
 		return "[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
 	}

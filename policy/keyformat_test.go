@@ -13,11 +13,11 @@ func TestKeyFormats(t *testing.T) {
 	t.Parallel()
 	const uuid = "8e03978e-40d5-43dd-bc93-6894a57f9324"
 	for _, row := range []struct {
-		format  policy.KeyFormats
+		format  policy.KeySyntax
 		allowed []string
 		refused []string
 	}{
-		{policy.KeyFormats{}, []string{"k", uuid}, nil},
+		{policy.KeySyntax{}, []string{"k", uuid}, nil},
 		{
 			policy.UUIDKey,
 			[]string{uuid, strings.ToUpper(uuid), "00000000-0000-0000-0000-000000000000"},

@@ -70,7 +70,7 @@ func Required(required bool) Option { return func(p *Policy) { p.Required = requ
 func KeyField(path string) Option { return func(p *Policy) { p.KeyField = path } }
 
 // KeyFormat sets Policy.KeyFormat: UUIDKey, or KeyPattern("ord_[0-9]{6}").
-func KeyFormat(format KeyFormats) Option { return func(p *Policy) { p.KeyFormat = format } }
+func KeyFormat(format KeySyntax) Option { return func(p *Policy) { p.KeyFormat = format } }
 
 // KeyAge sets Policy.KeyAge, such as KeyAge(23*time.Hour) beside a TTL of 24 hours.
 func KeyAge(d time.Duration) Option { return func(p *Policy) { p.KeyAge = d } }

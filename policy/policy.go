@@ -47,7 +47,7 @@ type Policy struct {
 	KeyField string
 	// KeyFormat refuses keys of another format: UUIDKey, or a KeyPattern. Default: every
 	// key of 1 to 255 visible ASCII characters.
-	KeyFormat KeyFormats
+	KeyFormat KeySyntax
 	// KeyAge is the age from which on a key without a record is refused: the request gets
 	// 409 key_expired, and no handler runs, also where OnStoreError is FailOpen. The store
 	// keeps nothing for it, so late retries are refused for ever. A record decides as

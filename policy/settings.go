@@ -26,8 +26,8 @@ var settings = []setting{
 		parseKeyField, func(path string) string { return path }, func(_ *Policy, path string, check checker) {
 			check(path == "" || isField(path), path, fieldForm, "request_id")
 		}),
-	field("KeyFormat", text, "UUID, or policy.KeyPattern in Go", func(p *Policy) *KeyFormats { return &p.KeyFormat },
-		oneOf(UUIDKey), KeyFormats.String, func(_ *Policy, format KeyFormats, check checker) {
+	field("KeyFormat", text, "UUID, or policy.KeyPattern in Go", func(p *Policy) *KeySyntax { return &p.KeyFormat },
+		oneOf(UUIDKey), KeySyntax.String, func(_ *Policy, format KeySyntax, check checker) {
 			if err := format.err; err != nil {
 				check(false, format.name, "UUIDKey, or KeyPattern with a regular expression: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 			}

@@ -39,7 +39,7 @@ func checkACP(p *policy.Policy) error {
 	broken.unless(p.Guards(http.MethodPost), "Methods", strings.Join(p.Methods, ","), "a list with POST (ACP 6.1)")
 	broken.unless(p.SkipIf == nil, "SkipIf", "a function", "left out: every POST needs a key (ACP 6.1)")
 	broken.unless(p.KeyField == "", "KeyField", p.KeyField, "left out: the header carries the key (ACP 6.1)")
-	broken.unless(p.KeyFormat == policy.KeyFormats{}, "KeyFormat", p.KeyFormat, "left out: keys are opaque (ACP 6.1)")
+	broken.unless(p.KeyFormat == policy.KeySyntax{}, "KeyFormat", p.KeyFormat, "left out: keys are opaque (ACP 6.1)")
 	broken.unless(p.KeyAge == 0, "KeyAge", p.KeyAge, "0: keys are opaque, and an expired key is new (ACP 6.1, 6.6)")
 	broken.unless(!p.ExactBytes, "ExactBytes", p.ExactBytes, "false: bodies are equal by value (ACP 6.2)")
 	broken.unless(len(p.ExcludeFields) == 0, "ExcludeFields", p.ExcludeFields, "left out: the whole body counts (ACP 6.2, 6.7)")

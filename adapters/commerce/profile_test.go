@@ -74,7 +74,7 @@ func TestContradictions(t *testing.T) {
 		}, []policy.Option{policy.TTLHours(48), policy.Keep("409"), policy.Release("422"), policy.Wait(time.Second), policy.Methods("POST", "DELETE"), policy.LockTTL(time.Minute)}},
 		{"UCP", commerce.UCP(), map[string]policy.Option{
 			"KeyField":        policy.KeyField("id"),
-			"KeyFormat":       policy.KeyFormat(policy.KeyFormats{}),
+			"KeyFormat":       policy.KeyFormat(policy.KeySyntax{}),
 			"KeyFormat is .+": policy.KeyFormat(policy.KeyPattern(".+")),
 			"ExactBytes":      policy.ExactBytes(false),
 			"TTL is 23h59m0s": policy.TTL(24*time.Hour - time.Minute),

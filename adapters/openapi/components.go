@@ -154,7 +154,7 @@ const keySchema = `{
 }`
 
 // keyOf returns the schema of the keys of a format.
-func (l *library) keyOf(format policy.KeyFormats) string {
+func (l *library) keyOf(format policy.KeySyntax) string {
 	every := l.ref("schemas", keyName, keySchema)
 	pattern, ok := keyPattern(format.Expression())
 	if !ok {

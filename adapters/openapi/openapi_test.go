@@ -187,7 +187,7 @@ func TestKeyHeader(t *testing.T) {
 func TestKeyFormat(t *testing.T) {
 	t.Parallel()
 	const every, uuid = "#/components/schemas/IdempotencyKey", "[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
-	for format, want := range map[policy.KeyFormats]string{
+	for format, want := range map[policy.KeySyntax]string{
 		policy.UUIDKey:                    `^(?:` + uuid + `|"` + uuid + `")$`,
 		policy.KeyPattern("ord_[0-9]{6}"): `^(?:ord_[0-9]{6}|"ord_[0-9]{6}")$`,
 	} {
