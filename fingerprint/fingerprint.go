@@ -16,8 +16,7 @@ type Request struct {
 	ContentType string // the header's value
 	Body        []byte // read only, never kept
 
-	// Headers are further header fields that count, in the order of the values. A
-	// request without them has the same fingerprint as before there were any.
+	// Headers are further header fields that count, in the order of the values.
 	Headers []HeaderField
 }
 
