@@ -51,7 +51,7 @@ type Retry struct {
 	Wait time.Duration
 }
 
-// NewClient returns an interceptor of clients that gives each unary call a key, and
+// ClientInterceptor returns an interceptor of clients that gives each unary call a key, and
 // repeats the call under the same key until a final response arrives. The rules are those
 // of package httpclient:
 //
@@ -71,7 +71,7 @@ type Retry struct {
 // or the time run out, the caller gets the last error unchanged. A server that ignores
 // the key executes every attempt: give the interceptor to clients of guarded procedures
 // only.
-func NewClient(o ClientOptions) (connect.Interceptor, error) {
+func ClientInterceptor(o ClientOptions) (connect.Interceptor, error) {
 	shared := rpc.ClientOptions{
 		KeyField: o.KeyField,
 		Limits:   outgoing.Limits{MaxAttempts: o.MaxAttempts, MaxTime: o.MaxTime, AttemptTimeout: o.AttemptTimeout, Backoff: o.Backoff, MaxBackoff: o.MaxBackoff},

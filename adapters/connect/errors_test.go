@@ -117,7 +117,7 @@ func TestReplayedErrorsAreNotRepeated(t *testing.T) {
 	t.Parallel()
 	for name, opts := range map[string][]connect.ClientOption{"Connect": nil, "gRPC": {connect.WithGRPC()}} {
 		attempts := 0
-		interceptor, err := idemconnect.NewClient(idemconnect.ClientOptions{
+		interceptor, err := idemconnect.ClientInterceptor(idemconnect.ClientOptions{
 			Backoff: time.Millisecond, OnRetry: func(idemconnect.Retry) { attempts++ },
 		})
 		if err != nil {

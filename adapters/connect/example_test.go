@@ -60,8 +60,8 @@ func Example() {
 }
 
 // A client whose calls have keys and are repeated.
-func ExampleNewClient() {
-	keys, err := idemconnect.NewClient(idemconnect.ClientOptions{MaxAttempts: 5})
+func ExampleClientInterceptor() {
+	keys, err := idemconnect.ClientInterceptor(idemconnect.ClientOptions{MaxAttempts: 5})
 	if err != nil {
 		panic(err)
 	}

@@ -145,7 +145,7 @@ func TestClient(t *testing.T) {
 		return connect.NewResponse(&shop.Payment{Id: "p1"}), nil
 	}), losing, guard)
 	var retries atomic.Int64
-	interceptor, err := idemconnect.NewClient(idemconnect.ClientOptions{Backoff: time.Millisecond, OnRetry: func(idemconnect.Retry) { retries.Add(1) }})
+	interceptor, err := idemconnect.ClientInterceptor(idemconnect.ClientOptions{Backoff: time.Millisecond, OnRetry: func(idemconnect.Retry) { retries.Add(1) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func TestClient(t *testing.T) {
 	}); err != nil || len(<-keys) != 64 || <-sent != "Tue, 22 Feb 2022 19:22:22 GMT" || derived.Header().Get("Repeatability-First-Sent") != "" {
 		t.Errorf("a call with a derived key has another time than the handler's key, or failed, or keeps %v: %v", derived.Header(), err)
 	}
-	fills, err := idemconnect.NewClient(idemconnect.ClientOptions{KeyField: "currency"})
+	fills, err := idemconnect.ClientInterceptor(idemconnect.ClientOptions{KeyField: "currency"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func TestClient(t *testing.T) {
 	if _, err := find.CallUnary(idemconnect.WithCall(t.Context(), "n"), connect.NewRequest(new(shop.PayRequest))); err != nil || <-keys != "" {
 		t.Errorf("a read has a key, or failed: %v", err)
 	}
-	if _, err := idemconnect.NewClient(idemconnect.ClientOptions{MaxAttempts: -1}); err == nil {
+	if _, err := idemconnect.ClientInterceptor(idemconnect.ClientOptions{MaxAttempts: -1}); err == nil {
 		t.Error("a negative number of attempts was accepted")
 	}
 }
