@@ -20,7 +20,7 @@ func (c *call) attempt() (*http.Response, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancelCause(c.request.Context())
-	limit := min(c.attemptTimeout, time.Until(c.deadline))
+	limit := min(c.limits.AttemptTimeout, time.Until(c.deadline))
 	expired := attemptTimeout(limit)
 	timer := time.AfterFunc(limit, func() { cancel(expired) })
 	defer timer.Stop()
@@ -33,7 +33,7 @@ func (c *call) attempt() (*http.Response, error) {
 	case !isEmpty(body):
 		outgoing.GetBody = nil // with GetBody, net/http would repeat the request
 	case c.countsResends:
-		outgoing = outgoing.WithContext(resends.watch(ctx, cancel, c.maxAttempts-c.sent))
+		outgoing = outgoing.WithContext(resends.watch(ctx, cancel, c.limits.MaxAttempts-c.sent))
 	}
 
 	response, err := c.next.RoundTrip(outgoing)

@@ -19,7 +19,6 @@ type call struct {
 	body      *source
 	begun     time.Time
 	deadline  time.Time // the earlier deadline of MaxTime and the context
-	pauses    int       // number of pauses between attempts
 	sent      int
 }
 
@@ -27,35 +26,35 @@ func (t *Transport) newCall(request *http.Request, key, firstSent string) *call 
 	now := time.Now()
 	c := &call{
 		Transport: t, request: request, key: key, firstSent: firstSent,
-		begun: now, deadline: now.Add(t.maxTime),
+		begun: now, deadline: outgoing.Deadline(request.Context(), now, t.limits.MaxTime),
 	}
-	if deadline, has := request.Context().Deadline(); has && deadline.Before(c.deadline) {
-		c.deadline = deadline
-	}
-	c.body = newSource(request, t.maxBufferedBody, c.begun.Add(t.maxTime))
+	c.body = newSource(request, t.maxBufferedBody, c.begun.Add(t.limits.MaxTime))
 	return c
 }
 
-func (c *call) do() (*http.Response, error) {
-	for {
-		response, err := c.attempt()
-		wait, again := c.again(response, err)
-		if !again {
-			if err != nil {
-				return nil, c.givenUp(err)
-			}
-			return response, nil
-		}
-		retry := Retry{Request: c.request, Key: c.key, Attempts: c.sent, Err: err, Wait: wait}
+func (c *call) do() (response *http.Response, err error) {
+	var retry Retry
+	ctx := c.request.Context()
+	cutOff := c.limits.Repeat(ctx, c.deadline, func() (int, bool) {
+		response, err = c.attempt() //nolint:bodyclose // the wait closes it, or the caller
+		return c.sent, c.body.repeatable
+	}, func() (time.Duration, bool) {
+		return c.repeats(response, err)
+	}, func(wait time.Duration) {
+		retry = Retry{Request: c.request, Key: c.key, Attempts: c.sent, Err: err, Wait: wait}
 		if response != nil {
 			retry.Status = response.StatusCode
 			response.Body.Close()
 		}
 		c.onRetry(retry)
-		if ctx := c.request.Context(); !outgoing.Sleep(ctx, wait) {
-			return nil, c.givenUp(fmt.Errorf("%w while waiting to repeat the request after %s", context.Cause(ctx), retry.cause()))
-		}
+	})
+	if cutOff {
+		err = fmt.Errorf("%w while waiting to repeat the request after %s", context.Cause(ctx), retry.cause())
 	}
+	if err != nil {
+		return nil, &AttemptsError{Attempts: c.sent, Elapsed: time.Since(c.begun), Err: err}
+	}
+	return response, nil
 }
 
 func (r Retry) cause() string {
@@ -63,8 +62,4 @@ func (r Retry) cause() string {
 		return r.Err.Error()
 	}
 	return fmt.Sprintf("status %d", r.Status)
-}
-
-func (c *call) givenUp(err error) error {
-	return &AttemptsError{Attempts: c.sent, Elapsed: time.Since(c.begun), Err: err}
 }

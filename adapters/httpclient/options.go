@@ -60,7 +60,7 @@ func MaxAttempts(n int) Option {
 		if n < 1 {
 			return fmt.Errorf("httpclient: MaxAttempts is %d: give 1 or more", n)
 		}
-		t.maxAttempts = n
+		t.limits.MaxAttempts = n
 		return nil
 	}
 }
@@ -69,13 +69,13 @@ func MaxAttempts(n int) Option {
 // earlier deadline of the request's context takes precedence. The time for reading a long
 // or streaming response does not count. Default 2 minutes.
 func MaxTime(d time.Duration) Option {
-	return positive("MaxTime", d, func(t *Transport) { t.maxTime = d })
+	return positive("MaxTime", d, func(t *Transport) { t.limits.MaxTime = d })
 }
 
 // AttemptTimeout bounds the time until one attempt has a response. The call is then
 // repeated. Default 30 seconds.
 func AttemptTimeout(d time.Duration) Option {
-	return positive("AttemptTimeout", d, func(t *Transport) { t.attemptTimeout = d })
+	return positive("AttemptTimeout", d, func(t *Transport) { t.limits.AttemptTimeout = d })
 }
 
 func positive(name string, d time.Duration, set func(*Transport)) Option {
@@ -95,7 +95,7 @@ func Backoff(base, most time.Duration) Option {
 		if base <= 0 || most < base {
 			return fmt.Errorf("httpclient: Backoff is %v and %v: give a first wait above zero, and a longest wait that is not shorter", base, most)
 		}
-		t.backoff, t.maxBackoff = base, most
+		t.limits.Backoff, t.limits.MaxBackoff = base, most
 		return nil
 	}
 }

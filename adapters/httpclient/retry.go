@@ -9,22 +9,15 @@ import (
 	"slices"
 	"strconv"
 	"time"
-
-	"github.com/oncekey/oncekey/adapters/internal/outgoing"
 )
 
-// again reports whether to make another attempt, and the wait before the attempt.
-func (c *call) again(response *http.Response, err error) (wait time.Duration, again bool) {
-	switch {
-	case !c.body.repeatable || c.sent >= c.maxAttempts:
-		return 0, false
-	case err != nil && isPermanent(err), err == nil && !c.asksForRepetition(response):
-		return 0, false
-	case c.request.Context().Err() != nil:
-		return 0, false
+// repeats reports whether another attempt could end in another way, and the wait that the
+// server asks for.
+func (c *call) repeats(response *http.Response, err error) (asked time.Duration, again bool) {
+	if err != nil {
+		return 0, !isPermanent(err)
 	}
-	wait = c.pause(response)
-	return wait, time.Now().Add(wait).Before(c.deadline)
+	return retryAfter(response.Header, c.limits.MaxBackoff), c.asksForRepetition(response)
 }
 
 // isPermanent reports whether every repetition would end in the same error: the body
@@ -61,16 +54,6 @@ func isRefusedByAlert(err error) bool {
 		text = alert.Error()
 	}
 	return slices.ContainsFunc(lastingAlerts, func(alert tls.AlertError) bool { return alert.Error() == text })
-}
-
-// pause returns the wait before the next attempt.
-func (c *call) pause(response *http.Response) time.Duration {
-	asked := time.Duration(0)
-	if response != nil {
-		asked = retryAfter(response.Header, c.maxBackoff)
-	}
-	c.pauses++
-	return outgoing.Pause(c.backoff, c.maxBackoff, c.pauses-1, asked)
 }
 
 // retryAfter parses Retry-After (RFC 9110, section 10.2.3): seconds, or a date relative to

@@ -3,7 +3,6 @@ package httpclient
 import (
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/oncekey/oncekey/adapters/internal/outgoing"
 )
@@ -16,11 +15,7 @@ type Transport struct {
 	countsResends   bool // next is an *http.Transport, which may repeat requests itself
 	header          string
 	methods         []string
-	maxAttempts     int
-	maxTime         time.Duration
-	attemptTimeout  time.Duration
-	backoff         time.Duration
-	maxBackoff      time.Duration
+	limits          outgoing.Limits
 	maxBufferedBody int64
 	onRetry         func(Retry)
 	repeatIf        func(*http.Response) (again, known bool)
@@ -39,11 +34,11 @@ func New(next http.RoundTripper, opts ...Option) (*Transport, error) {
 	t := &Transport{
 		next: next, countsResends: isTransport,
 		header: DefaultHeader, methods: []string{http.MethodPost, http.MethodPatch},
-		maxAttempts: DefaultMaxAttempts, maxTime: DefaultMaxTime, attemptTimeout: DefaultAttemptTimeout,
-		backoff: DefaultBackoff, maxBackoff: DefaultMaxBackoff, maxBufferedBody: DefaultMaxBufferedBody,
-		onRetry:  func(Retry) {},
-		repeatIf: func(*http.Response) (again, known bool) { return false, false },
+		maxBufferedBody: DefaultMaxBufferedBody,
+		onRetry:         func(Retry) {},
+		repeatIf:        func(*http.Response) (again, known bool) { return false, false },
 	}
+	t.limits, _ = t.limits.Complete() // the defaults are valid
 	for _, opt := range opts {
 		if err := opt(t); err != nil {
 			return nil, err

@@ -53,9 +53,9 @@ func newUUID() string {
 	return id.String()
 }
 
-// Pause returns the wait before attempt n+2:
+// pause returns the wait before attempt n+2:
 // min(max(base*2^n, asked) + jitter, most) with a jitter up to base*2^n.
-func Pause(base, most time.Duration, n int, asked time.Duration) time.Duration {
+func pause(base, most time.Duration, n int, asked time.Duration) time.Duration {
 	grown := doubled(base, most, n)
 	jitter := rand.N(min(grown, math.MaxInt64-1) + 1) //nolint:gosec // jitter is not secret
 	least := min(max(grown, asked), most)

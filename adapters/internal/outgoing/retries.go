@@ -45,43 +45,61 @@ func (l Limits) Complete() (Limits, error) {
 // error is repeated, and the wait that the server asks for. notify is called before each
 // wait. The limits must be complete.
 func (l Limits) Do(ctx context.Context, attempt func(context.Context) error, repeats func(error) (asked time.Duration, again bool), notify func(sent int, err error, wait time.Duration)) error {
-	deadline := time.Now().Add(l.MaxTime)
-	if own, has := ctx.Deadline(); has && own.Before(deadline) {
-		deadline = own
-	}
-	for sent := 1; ; sent++ {
-		err := l.attempt(ctx, deadline, attempt)
-		if err == nil || sent == l.MaxAttempts || ctx.Err() != nil {
-			return err
-		}
-		asked, again := repeats(err)
-		if !again {
-			return err
-		}
-		wait := Pause(l.Backoff, l.MaxBackoff, sent-1, asked)
-		if !time.Now().Add(wait).Before(deadline) {
-			return err
-		}
+	var err error
+	sent, deadline := 0, Deadline(ctx, time.Now(), l.MaxTime)
+	l.Repeat(ctx, deadline, func() (int, bool) {
+		within, cancel := context.WithTimeoutCause(ctx, min(l.AttemptTimeout, time.Until(deadline)), errAttemptTimeout)
+		defer cancel()
+		err = attempt(within)
+		sent++
+		return sent, err != nil
+	}, func() (time.Duration, bool) {
+		return repeats(err)
+	}, func(wait time.Duration) {
 		notify(sent, err, wait)
-		if !Sleep(ctx, wait) {
-			return err
+	})
+	return err
+}
+
+// Repeat makes attempts until one is final, or until the attempts or the time run out.
+// attempt returns the number of attempts so far, and whether its outcome may be repeated.
+// repeats is called only where another attempt is possible: it decides about the outcome, and
+// returns the wait that the server asks for. notify is called before each wait. Repeat reports
+// whether the end of ctx has cut a wait off.
+func (l Limits) Repeat(ctx context.Context, deadline time.Time, attempt func() (sent int, repeatable bool), repeats func() (asked time.Duration, again bool), notify func(wait time.Duration)) (cutOff bool) {
+	for pauses := 0; ; pauses++ {
+		sent, repeatable := attempt()
+		if !repeatable || sent >= l.MaxAttempts || ctx.Err() != nil {
+			return false
+		}
+		asked, again := repeats()
+		if !again {
+			return false
+		}
+		wait := pause(l.Backoff, l.MaxBackoff, pauses, asked)
+		if !time.Now().Add(wait).Before(deadline) {
+			return false
+		}
+		notify(wait)
+		if !sleep(ctx, wait) {
+			return true
 		}
 	}
 }
 
-func (l Limits) attempt(ctx context.Context, deadline time.Time, attempt func(context.Context) error) error {
-	if limit := time.Now().Add(l.AttemptTimeout); limit.Before(deadline) {
-		deadline = limit
+// Deadline returns the time at which a call ends that may take so long.
+func Deadline(ctx context.Context, begun time.Time, most time.Duration) time.Time {
+	deadline := begun.Add(most)
+	if own, has := ctx.Deadline(); has && own.Before(deadline) {
+		return own
 	}
-	ctx, cancel := context.WithDeadlineCause(ctx, deadline, errAttemptTimeout)
-	defer cancel()
-	return attempt(ctx)
+	return deadline
 }
 
 var errAttemptTimeout = errors.New("oncekey: the attempt took too long")
 
-// Sleep waits, and reports false when ctx ends first.
-func Sleep(ctx context.Context, wait time.Duration) bool {
+// sleep waits, and reports false when ctx ends first.
+func sleep(ctx context.Context, wait time.Duration) bool {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
