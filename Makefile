@@ -60,7 +60,7 @@ GOFUMPT       := $(BIN)/gofumpt
 LINTERS       := $(BIN)/.built
 
 # make race leaves the profile that make cover judges.
-CHECKS := servers tidy-check fmt-check vet lint race cover
+CHECKS := servers tidy-check fmt-check vet api lint race cover
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -121,6 +121,9 @@ cover: ## Fail where make race has covered less than 90% of a package
 
 vet: ## Run go vet on each module alone, with the versions that its own go.mod requires
 	for module in $(MODULES); do GOWORK=off go -C "$$module" vet ./... || exit 1; done
+
+api: ## Fail when the API of a published module has changed incompatibly since its last tag, and the change is not accepted
+	go -C tools run ./api '$(CURDIR)' $(PUBLISHED)
 
 lint: $(LINTERS) ## Run the linters of .golangci.yml, find values that leave a synctest bubble, and hold the walls between files
 	go -C tools run ./bubbles '$(CURDIR)'

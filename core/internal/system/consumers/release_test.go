@@ -75,7 +75,7 @@ func TestRelease(t *testing.T) {
 // newStranger rehearses the release, and returns a user who has nothing of it yet.
 func newStranger(t *testing.T, parts []string) user {
 	t.Helper()
-	folder := t.TempDir()
+	folder := serverproc.Folder(t) // a module cache is many small files
 	checkout, err := filepath.Abs(root)
 	if err != nil {
 		t.Fatal(err)
