@@ -169,6 +169,8 @@ func load(ctx context.Context, folder string) (*apidiff.Module, error) {
 	loaded, err := packages.Load(&packages.Config{
 		Context: ctx, Dir: folder, Env: append(os.Environ(), "GOWORK=off"),
 		Mode: packages.LoadTypes | packages.NeedModule,
+		// A package that is the same in both folders is compiled once.
+		BuildFlags: []string{"-trimpath"},
 	}, "./...")
 	if err != nil {
 		return nil, err
