@@ -55,7 +55,7 @@ func Each[T any](t *testing.T, name string, write func(t *testing.T) []T, read f
 // Names expects that the names of all versions are still among today's.
 func Names(t *testing.T, name string, today []string) {
 	t.Helper()
-	sorted := slices.Sorted(slices.Values(today))
+	sorted := slices.Compact(slices.Sorted(slices.Values(today)))
 	Each(t, name, func(*testing.T) []string { return sorted }, func(t *testing.T, released string) {
 		t.Helper()
 		if !slices.Contains(today, released) {

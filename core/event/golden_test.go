@@ -1,0 +1,61 @@
+package event
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/oncekey/oncekey/internal/testkit/golden"
+)
+
+// Alerts and dashboards compare results: each of a released version stays.
+func TestGoldenResults(t *testing.T) {
+	t.Parallel()
+	file, err := parser.ParseFile(token.NewFileSet(), "event.go", nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var today []string
+	ast.Inspect(file, func(node ast.Node) bool {
+		spec, is := node.(*ast.ValueSpec)
+		if !is {
+			return true
+		}
+		if kind, _ := spec.Type.(*ast.Ident); kind != nil && kind.Name == "Result" {
+			value, _ := spec.Values[0].(*ast.BasicLit)
+			text, err := strconv.Unquote(value.Value)
+			if err != nil {
+				t.Error(err)
+			}
+			today = append(today, text)
+		}
+		return true
+	})
+	golden.Names(t, "results.jsonl", today)
+}
+
+// Searches in logs name attributes: each of a released version stays.
+func TestGoldenAttributes(t *testing.T) {
+	t.Parallel()
+	var line bytes.Buffer
+	subject := About("POST", "/payments", "alice", "key", "pod-1")
+	Log(slog.New(slog.NewJSONHandler(&line, &slog.HandlerOptions{Level: slog.LevelDebug}))).Observe(t.Context(), Event{
+		Result: KeyReused, Route: "/payments", Code: "key_reused", Status: 422, Record: "record", Attempt: 2, Holder: "pod-2", Panicked: true, Trace: "trace",
+		Duration: time.Second, StoreLatency: time.Second, Operator: "m.ortiz", Reason: "reason", Differs: []string{"amount"}, Others: 1, Missing: 1, Observed: true,
+		Err: errors.New("error"), Subject: &subject,
+	})
+	var logged map[string]any
+	if err := json.Unmarshal(line.Bytes(), &logged); err != nil {
+		t.Fatal(err)
+	}
+	golden.Names(t, "attributes.jsonl", slices.Collect(maps.Keys(logged)))
+}
