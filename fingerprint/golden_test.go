@@ -9,7 +9,7 @@ import (
 	"github.com/oncekey/oncekey/fingerprint"
 )
 
-// goldenRequest is a line of testdata/golden.jsonl: a request, most of them from
+// goldenRequest is a line of testdata/v0.1.0/fingerprints.jsonl: a request, most of them from
 // a generator, and its fingerprint by version 1 of the rules.
 type goldenRequest struct {
 	Method      string   `json:"method"`
@@ -26,7 +26,7 @@ type goldenRequest struct {
 // and another file.
 func TestGoldenCorpus(t *testing.T) {
 	t.Parallel()
-	file, err := os.Open("testdata/golden.jsonl")
+	file, err := os.Open("testdata/v0.1.0/fingerprints.jsonl")
 	if err != nil {
 		t.Fatal(err)
 	}
