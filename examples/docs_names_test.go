@@ -40,11 +40,11 @@ func TestEveryCodeHasItsHeading(t *testing.T) {
 	}
 }
 
-// clients.md has a row for each code that a client can get: with its status, and with
+// problems.md has a row for each code that a client can get: with its status, and with
 // Retry-After exactly for temporary problems.
 func TestClientsKnowEveryCode(t *testing.T) {
 	t.Parallel()
-	page := readPage(t, "../docs/clients.md")
+	page := readPage(t, "../docs/problems.md")
 	_, section, _ := strings.Cut(page.text, "\n## Problems by code\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	for _, code := range problem.Codes() {

@@ -35,7 +35,7 @@ func (s *shop) ship(context.Context, string) (string, error) {
 	return fmt.Sprint("sh_", s.shipments), nil
 }
 
-// The snippets and the transcript of docs/steps.md.
+// The snippets and the transcript of docs/effects.md.
 func TestStepsOfAnOrder(t *testing.T) {
 	t.Parallel()
 	provider := &shop{away: true}
@@ -81,7 +81,7 @@ func TestStepsOfAnOrder(t *testing.T) {
 	if provider.charges != 1 || provider.shipments != 1 {
 		t.Errorf("%d charges, %d shipments", provider.charges, provider.shipments)
 	}
-	if page := readPage(t, "../docs/steps.md"); !strings.Contains(page.text, transcript.String()) {
-		t.Errorf("docs/steps.md does not have this transcript:\n%s", &transcript)
+	if page := readPage(t, "../docs/effects.md"); !strings.Contains(page.text, transcript.String()) {
+		t.Errorf("docs/effects.md does not have this transcript:\n%s", &transcript)
 	}
 }

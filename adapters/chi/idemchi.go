@@ -9,7 +9,7 @@
 //	report := idemchi.Audit(r, idem, table)                           // lists unguarded routes
 //
 // Mount authentication, and middleware.Recoverer, outside the guard.
-// docs/middleware.md has the order of other middleware.
+// docs/guarding.md has the order of other middleware.
 //
 // If a group and its route both have a policy, the route's policy applies. If another
 // function calls the inner policy, the outer policy cannot see it. Such a request

@@ -8,7 +8,7 @@
 //	router.Use(idem.Table(table))                                     // routes guarded by a table of policies
 //	report := idemgin.Audit(router, idem, table)                      // lists unguarded routes
 //
-// Mount authentication and gin.Recovery outside the guard. docs/middleware.md has the
+// Mount authentication and gin.Recovery outside the guard. docs/guarding.md has the
 // order of other middleware.
 //
 // Set ContextWithFallback on the gin engine. Without it gin keeps a handler's

@@ -94,7 +94,7 @@ func TestTransactionMode(t *testing.T) {
 	})
 }
 
-// Case 45: handlers' statements need the setting of docs/postgres.md.
+// Case 45: handlers' statements need the setting of docs/sql.md.
 func TestTransactionsInTransactionMode(t *testing.T) {
 	t.Parallel()
 	setting, err := url.Parse(documented(t, "dsn", ""))

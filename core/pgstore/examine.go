@@ -57,7 +57,7 @@ func (s *Store) examineRights(ctx context.Context, check string) storage.Finding
 		}
 	}
 	if err != nil {
-		return examination.Mend(check, s.explained(err).Error(), "run the GRANT or the migration that is named, see docs/postgres.md")
+		return examination.Mend(check, s.explained(err).Error(), "run the GRANT or the migration that is named, see docs/sql.md")
 	}
 	return examination.Good(check, s.table)
 }

@@ -223,15 +223,15 @@ func concurrently(calls int, call func(n int)) {
 	running.Wait()
 }
 
-// documented returns a block of docs/postgres.md, for roles of the test's own: roles
+// documented returns a block of docs/sql.md, for roles of the test's own: roles
 // belong to the whole server.
 func documented(t *testing.T, name, suffix string) string {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/postgres.md")
+	page, err := os.ReadFile("../../docs/sql.md")
 	must(t, err)
 	block := regexp.MustCompile("(?s)<!-- " + name + " -->\n```(?:sql)?\n(.*?)\n?```").FindSubmatch(page)
 	if block == nil {
-		t.Fatalf("docs/postgres.md has no block %q", name)
+		t.Fatalf("docs/sql.md has no block %q", name)
 	}
 	return regexp.MustCompile(`\bshop(_owner)?\b`).ReplaceAllString(string(block[1]), "${0}"+suffix)
 }

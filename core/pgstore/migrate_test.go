@@ -108,10 +108,10 @@ func TestTableIsProven(t *testing.T) {
 	counts(t, pool, len(pgstore.Migrations()), `SELECT count(*) FROM shop.records_migrations`)
 }
 
-// inSchema is the table of docs/postgres.md.
+// inSchema is the table of docs/sql.md.
 var inSchema = pgstore.Table("oncekey.records")
 
-// roles are a database with the roles of docs/postgres.md.
+// roles are a database with the roles of docs/sql.md.
 type roles struct {
 	admin                  *pgxpool.Pool
 	suffix, service, owner string
@@ -132,7 +132,7 @@ func (r roles) as(t *testing.T, role string) *pgxpool.Pool {
 	return connect(t, r.admin.Config().ConnString()+"&role="+role)
 }
 
-// granted has tables, and the rights of docs/postgres.md for the service.
+// granted has tables, and the rights of docs/sql.md for the service.
 func granted(t *testing.T) roles {
 	t.Helper()
 	r := newRoles(t)

@@ -18,7 +18,7 @@
 //
 // Concurrent calls share statements. Claims that come together, or while others are on
 // their way, are sent together, in one transaction, and results likewise. Any other call
-// is sent at once. See [WithoutBatches] and docs/postgres.md.
+// is sent at once. See [WithoutBatches] and docs/sql.md.
 //
 // Only the server's clock decides when a record expires.
 //
@@ -49,7 +49,7 @@
 // its connection is kept. A claim whose call ran into its deadline may still reach the server
 // later. No handler runs then, and the key is in progress until that lease ends.
 //
-// Grants, poolers and distant servers: docs/postgres.md.
+// Grants, poolers and distant servers: docs/sql.md.
 package pgstore
 
 import (
@@ -161,7 +161,7 @@ func AsynchronousClaims() Option { return func(s *Store) { s.asynchronousClaims 
 // WithoutBatches sends each call in a statement of its own, with the values of the
 // call's context. By default concurrent calls share statements, whose context has no
 // values. The option is for pools with hooks or tracers that need these values. It
-// costs throughput: see docs/postgres.md.
+// costs throughput: see docs/sql.md.
 func WithoutBatches() Option { return func(s *Store) { s.withoutBatches = true } }
 
 // New returns a store that uses the pool. It neither dials nor migrates: the first

@@ -202,7 +202,7 @@ func TestStatementsUseTheirIndexes(t *testing.T) {
 	}
 }
 
-// The query of docs/postgres.md.
+// The query of docs/sql.md.
 func TestOriginInSQL(t *testing.T) {
 	t.Parallel()
 	store, pool := open(t)

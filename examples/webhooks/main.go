@@ -5,7 +5,7 @@
 //
 // The program plays the provider too. Its sender delivers each event until the endpoint
 // responds with 2xx. It loses responses, delivers some events twice at once, and a third
-// party sends forged events. docs/webhooks.md explains the endpoint.
+// party sends forged events. docs/jobs.md explains the endpoint.
 package main
 
 import (

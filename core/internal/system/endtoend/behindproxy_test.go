@@ -20,7 +20,7 @@ import (
 )
 
 // proxyPage has the configurations, so that users copy settings that were run.
-const proxyPage = "../../../../docs/proxies.md"
+const proxyPage = "../../../../docs/deploy.md"
 
 // reverseProxies start a proxy from its configuration in proxyPage.
 var reverseProxies = map[string]func(t *testing.T, configuration string) *exec.Cmd{
@@ -122,7 +122,7 @@ func (f *fixture) startOnPort(router string) (i *instance) {
 	return i
 }
 
-// The settings of docs/proxies.md, with real proxies. The processes are examples/payments on
+// The settings of docs/deploy.md, with real proxies. The processes are examples/payments on
 // one Redis.
 func TestBehindAProxy(t *testing.T) {
 	t.Parallel()

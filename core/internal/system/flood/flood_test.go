@@ -63,7 +63,7 @@ var stores = map[string]func(t *testing.T) testkit.Inspectable{
 
 // A client with a flood of new keys, at two pods, fills no store: it gets as many records as its
 // limit allows, and each payment of another client runs once. The log has the figures of
-// docs/scale.md, without a limit too.
+// docs/stores.md, without a limit too.
 func TestFloodOfKeys(t *testing.T) { //nolint:paralleltest // it measures
 	for name, open := range stores {
 		t.Run(name, func(t *testing.T) {
