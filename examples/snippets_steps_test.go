@@ -62,12 +62,12 @@ func TestStepsOfAnOrder(t *testing.T) {
 
 	var transcript strings.Builder
 	for _, row := range []struct{ comment, payload string }{
-		{"the warehouse is away", `{"item":1}`},
+		{"the warehouse is unreachable", `{"item":1}`},
 		{"another payload under the same key", `{"item":2}`},
 		{"the retry ships, and does not charge again", `{"item":1}`},
 		{"a replay", `{"item":1}`},
 	} {
-		provider.away = row.comment == "the warehouse is away"
+		provider.away = row.comment == "the warehouse is unreachable"
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/orders", strings.NewReader(row.payload))
 		r.Header.Set(core.KeyHeader, "8e03978e")
 		w := httptest.NewRecorder()
