@@ -90,6 +90,29 @@ func main() {
 }
 ` + pay
 
+const chiAndRedis = `package main
+
+import (
+	"net/http"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/redis/go-redis/v9"
+
+	idemchi "github.com/oncekey/oncekey/adapters/chi"
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/redisstore"
+)
+
+func main() {
+	guard, err := core.New(redisstore.New(redis.NewClient(&redis.Options{})), core.ScopeBy(userOf))
+	if err != nil {
+		panic(err)
+	}
+	router := chi.NewRouter()
+	router.With(idemchi.New(guard).Policy()).Post("/payments", pay)
+}
+` + pay
+
 const postgres = `package main
 
 import (
