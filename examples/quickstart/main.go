@@ -40,11 +40,11 @@ func user(r *http.Request) (string, error) {
 func pay(w http.ResponseWriter, r *http.Request) {
 	id, err := charge(core.DeriveKey(r.Context(), "charge")) // one key for all attempts
 	if err != nil {
-		failure.MarkUncertain(r.Context()) // it may have charged
+		failure.MarkUncertain(r.Context()) // it may have charged: OnAbandoned decides
 		http.Error(w, "no response from the provider", http.StatusBadGateway)
 		return
 	}
-	failure.MarkExecuted(r.Context()) // from here on, retries get this response
+	failure.MarkExecuted(r.Context()) // it has charged: no retry runs this again
 	fmt.Fprintln(w, id)
 }
 

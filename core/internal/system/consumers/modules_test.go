@@ -24,7 +24,7 @@ func TestListsOfModules(t *testing.T) {
 		want                 []string
 	}{
 		"of go.work":                        {"go.work", `(?s)use \((.*?)\)`, `\t\./?(\S*)`, inWorkspace},
-		"to go get":                         {"README.md", `.*modules of their own`, "`((?:core|adapters)/[^`]*)`", toRequire},
+		"to go get":                         {"README.md", `(?s)## Install\n.*?\n## `, "`((?:core|adapters)/[^`]*)`\\*", toRequire},
 		"of tags":                           {"docs/deploy.md", `(?s)The root module, .*?Use the same`, "(root) module|`([^`]*)`", public},
 		"published, of the architecture":    {"docs/architecture.md", `(?s)\| module \| published.*?\n\n`, "\\| (.*) \\| yes \\|", public},
 		"of the others of the architecture": {"docs/architecture.md", `(?s)\| module \| published.*?\n\n`, "\\| (.*) \\| no \\|", others},
