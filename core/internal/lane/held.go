@@ -2,15 +2,15 @@ package lane
 
 import "time"
 
-// Hold lets calls wait as if a statement were in flight, until release: a test then has them
+// Hold lets calls wait as if a statement were under way, until release: a test then has them
 // in one batch, as far as its bounds allow.
 func (l *Lane[Q, R]) Hold() (release func()) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	l.overdue = time.AfterFunc(time.Hour, func() {}) // never, however slow the test
 	l.Statements = 1
-	flight := l.takeOff()
-	return func() { l.land(flight) }
+	number := l.start()
+	return func() { l.end(number) }
 }
 
 // Waiting is how many calls wait.

@@ -35,15 +35,15 @@ type Lane[Q, R any] struct {
 	// reports whether it has written. After an error their outcome is unknown. A call that
 	// Send leaves undecided is sent alone.
 	Send func(ctx context.Context, batch []*Call[Q, R]) (wrote bool, err error)
-	// Statements is how many may be in flight before calls wait, see free.
+	// Statements is how many may be under way before calls wait, see free.
 	Statements int
 	// Always makes a batch of a single call too. Only tests set it.
 	Always bool
 
 	mutex sync.Mutex
-	// flying are the statements that new calls wait for, and flights is the last number.
-	flying  []statement
-	flights uint64
+	// running are the statements that new calls wait for, and last is the number of the newest.
+	running []statement
+	last    uint64
 	// wrote: the last batch has written, and calls have waited ever since.
 	wrote bool
 	// gathering: the last statement waits for calls to join it, see gather.
@@ -52,7 +52,7 @@ type Lane[Q, R any] struct {
 	overdue   *time.Timer // nil before the first call that waits; runs while calls wait
 }
 
-// statement is a statement in flight, with so many calls.
+// statement is a statement under way, with so many calls.
 type statement struct {
 	number uint64
 	calls  int
@@ -86,14 +86,14 @@ func (c *Call[Q, R]) Decide(result R) { c.decided, c.result = true, result }
 // batch, or of alone, which runs on the caller's goroutine. do returns the error of ctx
 // when ctx ends first. The request may be sent even then.
 func (l *Lane[Q, R]) Do(ctx context.Context, request Q, bytes int, alone func() (R, error)) (R, error) {
-	c, flight := l.join(ctx, request, bytes)
+	c, number := l.join(ctx, request, bytes)
 	if c == nil {
 		// The callers of a batch get their results, and make their next calls, together.
 		// Without a turn for the others, the first of them would be sent alone, and all
 		// others would wait for its commit: 16 callers would make a quarter fewer calls. A lone
 		// caller goes on at once.
 		runtime.Gosched()
-		c, flight = l.gather(ctx, request, bytes, flight)
+		c, number = l.gather(ctx, request, bytes, number)
 	}
 	if c != nil {
 		select {
@@ -109,9 +109,9 @@ func (l *Lane[Q, R]) Do(ctx context.Context, request Q, bytes int, alone func() 
 		case c.err != nil:
 			return c.result, c.err
 		}
-		flight = c.alone
+		number = c.alone
 	}
-	defer l.land(flight)
+	defer l.end(number)
 	return alone()
 }
 
@@ -121,7 +121,7 @@ func (l *Lane[Q, R]) join(ctx context.Context, request Q, bytes int) (*Call[Q, R
 	defer l.mutex.Unlock()
 	if l.free(len(l.waiting) + 1) {
 		l.gathering = true
-		return nil, l.takeOff()
+		return nil, l.start()
 	}
 	c := newCall[Q, R](ctx, request, bytes)
 	l.waiting = append(l.waiting, c)
@@ -134,16 +134,16 @@ func (l *Lane[Q, R]) join(ctx context.Context, request Q, bytes int) (*Call[Q, R
 // gather sends a call with those that have joined it since it has its statement, and
 // returns it. Without any it returns the number of the statement, for the caller to send
 // alone.
-func (l *Lane[Q, R]) gather(ctx context.Context, request Q, bytes int, flight uint64) (*Call[Q, R], uint64) {
+func (l *Lane[Q, R]) gather(ctx context.Context, request Q, bytes int, number uint64) (*Call[Q, R], uint64) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	l.gathering = false
 	if len(l.waiting) == 0 && !l.Always {
-		return nil, flight
+		return nil, number
 	}
 	c := newCall[Q, R](ctx, request, bytes)
 	l.waiting = slices.Insert(l.waiting, 0, c)
-	l.depart(flight)
+	l.send(number)
 	l.next()
 	return c, 0
 }
@@ -152,15 +152,15 @@ func (l *Lane[Q, R]) gather(ctx context.Context, request Q, bytes int, flight ui
 // statement in the same moment.
 func (l *Lane[Q, R]) leave(c *Call[Q, R]) {
 	l.mutex.Lock()
-	flight := c.alone
+	number := c.alone
 	l.mutex.Unlock()
-	l.land(flight)
+	l.end(number)
 }
 
-func (l *Lane[Q, R]) takeOff() uint64 {
-	l.flights++
-	l.flying = append(l.flying, statement{l.flights, 1})
-	return l.flights
+func (l *Lane[Q, R]) start() uint64 {
+	l.last++
+	l.running = append(l.running, statement{l.last, 1})
+	return l.last
 }
 
 // free reports whether a statement with so many calls may be sent. Batches that write are
@@ -175,42 +175,42 @@ func (l *Lane[Q, R]) free(calls int) bool {
 	if l.wrote {
 		most = 1
 	}
-	return len(l.flying) < most && !l.gathering &&
-		!slices.ContainsFunc(l.flying, func(other statement) bool { return calls < other.calls/2 })
+	return len(l.running) < most && !l.gathering &&
+		!slices.ContainsFunc(l.running, func(other statement) bool { return calls < other.calls/2 })
 }
 
-// land ends the wait for a single statement, and sends the calls that have waited for it.
+// end ends the wait for a single statement, and sends the calls that have waited for it.
 // It does nothing for zero, and for a statement that is overdue.
-func (l *Lane[Q, R]) land(flight uint64) {
+func (l *Lane[Q, R]) end(number uint64) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	if l.forget(flight) {
+	if l.forget(number) {
 		l.wrote = l.wrote && len(l.waiting) > 0
 		l.next()
 	}
 }
 
-// landBatch is land for a batch.
-func (l *Lane[Q, R]) landBatch(flight uint64, wrote bool) {
+// endBatch is end for a batch.
+func (l *Lane[Q, R]) endBatch(number uint64, wrote bool) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	if l.forget(flight) {
+	if l.forget(number) {
 		l.wrote = wrote
 		l.next()
 	}
 }
 
-func (l *Lane[Q, R]) forget(flight uint64) bool {
-	i := l.index(flight)
+func (l *Lane[Q, R]) forget(number uint64) bool {
+	i := l.index(number)
 	if i >= 0 {
-		l.flying = slices.Delete(l.flying, i, i+1)
+		l.running = slices.Delete(l.running, i, i+1)
 	}
 	return i >= 0
 }
 
 // index is less than 0 for a statement that new calls do not wait for.
-func (l *Lane[Q, R]) index(flight uint64) int {
-	return slices.IndexFunc(l.flying, func(s statement) bool { return s.number == flight })
+func (l *Lane[Q, R]) index(number uint64) int {
+	return slices.IndexFunc(l.running, func(s statement) bool { return s.number == number })
 }
 
 func (l *Lane[Q, R]) limitWait() {
@@ -225,7 +225,7 @@ func (l *Lane[Q, R]) waitNoLonger() {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	if len(l.waiting) > 0 { // and were not sent in this moment
-		l.flying = l.flying[:0]
+		l.running = l.running[:0]
 		l.next()
 	}
 }
@@ -234,7 +234,7 @@ func (l *Lane[Q, R]) waitNoLonger() {
 // one are sent with it.
 func (l *Lane[Q, R]) next() {
 	for len(l.waiting) > 0 && l.free(len(l.waiting)) {
-		l.depart(l.takeOff())
+		l.send(l.start())
 	}
 	switch {
 	case len(l.waiting) > 0:
@@ -244,19 +244,19 @@ func (l *Lane[Q, R]) next() {
 	}
 }
 
-// depart sends calls that wait, as many as a batch may have.
-func (l *Lane[Q, R]) depart(flight uint64) {
+// send sends calls that wait, as many as a batch may have.
+func (l *Lane[Q, R]) send(number uint64) {
 	switch batch := l.take(); {
 	case len(batch) == 0:
-		l.forget(flight)
+		l.forget(number)
 	case len(batch) == 1 && !l.Always:
-		batch[0].alone = flight
+		batch[0].alone = number
 		batch[0].ended <- struct{}{}
 	default:
-		if i := l.index(flight); i >= 0 {
-			l.flying[i].calls = len(batch)
+		if i := l.index(number); i >= 0 {
+			l.running[i].calls = len(batch)
 		}
-		go l.fly(flight, batch)
+		go l.run(number, batch)
 	}
 }
 
@@ -276,7 +276,7 @@ func (l *Lane[Q, R]) take() (batch []*Call[Q, R]) {
 	return batch
 }
 
-func (l *Lane[Q, R]) fly(flight uint64, batch []*Call[Q, R]) {
+func (l *Lane[Q, R]) run(number uint64, batch []*Call[Q, R]) {
 	ctx, cancel := untilTheLast(batch)
 	defer cancel()
 	var wrote bool
@@ -284,7 +284,7 @@ func (l *Lane[Q, R]) fly(flight uint64, batch []*Call[Q, R]) {
 		wrote, err = l.Send(ctx, batch)
 		return err
 	})
-	l.landBatch(flight, wrote) // first, so that the next batch is on its way
+	l.endBatch(number, wrote) // first, so that the next batch is on its way
 	for _, c := range batch {
 		c.err = err
 		c.ended <- struct{}{}

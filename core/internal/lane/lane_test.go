@@ -63,7 +63,7 @@ type driven struct {
 	errs    []error
 }
 
-// behind makes calls while a statement is in flight, and returns their results.
+// behind makes calls while a statement is under way, and returns their results.
 func (r *road) behind(t *testing.T, calls int, bytes int) driven {
 	t.Helper()
 	d := driven{make([]string, calls), make([]error, calls)}
@@ -180,7 +180,7 @@ func TestReadyCallsJoin(t *testing.T) {
 			pass(longestWait / 2)
 			return false, nil
 		}
-		if _, flight := r.join(t.Context(), 0, 0); flight == 0 {
+		if _, number := r.join(t.Context(), 0, 0); number == 0 {
 			t.Fatal("the first call does not gather others")
 		} else {
 			for n := 1; n < callers; n++ {
@@ -191,7 +191,7 @@ func TestReadyCallsJoin(t *testing.T) {
 				}()
 				synctest.Wait()
 			}
-			first, _ := r.gather(t.Context(), 0, 0, flight)
+			first, _ := r.gather(t.Context(), 0, 0, number)
 			if <-first.ended; first.result != "batch" {
 				t.Errorf("the call that gathers has %q and %v", first.result, first.err)
 			}

@@ -72,15 +72,15 @@ func TestCallerLeavesWithTheLane(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { // in which the time until a statement is overdue does not pass
 		r := newRoad()
-		before := r.takeOff()
+		before := r.start()
 		c, _ := r.join(t.Context(), 0, 0)
-		r.land(before)
-		if c.alone == 0 || len(r.flying) != 1 {
-			t.Fatalf("the call has statement %d, and %v are in flight", c.alone, r.flying)
+		r.end(before)
+		if c.alone == 0 || len(r.running) != 1 {
+			t.Fatalf("the call has statement %d, and %v are under way", c.alone, r.running)
 		}
 		r.leave(c)
-		if len(r.flying) != 0 {
-			t.Errorf("statements %v are in flight, want none", r.flying)
+		if len(r.running) != 0 {
+			t.Errorf("statements %v are under way, want none", r.running)
 		}
 	})
 }
@@ -135,14 +135,14 @@ func TestSlowStatementDoesNotHoldTheLane(t *testing.T) {
 				t.Errorf("a call of the first batch took %s", first)
 			}
 		}
-		for range 2 { // they find no statement in flight that counts
+		for range 2 { // they find no statement under way that counts
 			if second := <-ended - time.Second; second > longestWait {
 				t.Errorf("a later call took %s", second)
 			}
 		}
 		pass(time.Hour) // its end changes nothing
-		if result, err := r.drive(t.Context(), 1, 0, 0); result != "alone" || err != nil || len(r.flying) != 0 {
-			t.Errorf("afterwards a call returned %q and %v, and flights %v count", result, err, r.flying)
+		if result, err := r.drive(t.Context(), 1, 0, 0); result != "alone" || err != nil || len(r.running) != 0 {
+			t.Errorf("afterwards a call returned %q and %v, and the statements %v count", result, err, r.running)
 		}
 	})
 }
@@ -151,11 +151,11 @@ func TestSlowStatementDoesNotHoldTheLane(t *testing.T) {
 // beside a batch of three does not.
 func TestFewCallsWaitBesideABatch(t *testing.T) {
 	t.Parallel()
-	const flight = 10 * time.Millisecond
+	const roundTrip = 10 * time.Millisecond
 	for _, c := range []struct {
 		before, calls int
 		wait          time.Duration
-	}{{8, 4, 0}, {8, 3, flight / 2}, {3, 1, 0}} {
+	}{{8, 4, 0}, {8, 3, roundTrip / 2}, {3, 1, 0}} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRoad()
 			r.Statements = 2
@@ -167,18 +167,18 @@ func TestFewCallsWaitBesideABatch(t *testing.T) {
 				go func() { _, _ = r.drive(t.Context(), n, 0, 0) }()
 				synctest.Wait()
 			}
-			pass(time.Millisecond + flight/2)
+			pass(time.Millisecond + roundTrip/2)
 			start, ends := time.Now(), make(chan time.Duration, c.calls)
 			for n := range c.calls {
 				go func() {
-					_, _ = r.drive(t.Context(), n, 0, flight)
+					_, _ = r.drive(t.Context(), n, 0, roundTrip)
 					ends <- time.Since(start)
 				}()
 				synctest.Wait()
 			}
 			for range c.calls {
-				if end := <-ends; end != c.wait+flight {
-					t.Errorf("%d calls beside a batch of %d ended after %s, want %s", c.calls, c.before, end, c.wait+flight)
+				if end := <-ends; end != c.wait+roundTrip {
+					t.Errorf("%d calls beside a batch of %d ended after %s, want %s", c.calls, c.before, end, c.wait+roundTrip)
 				}
 			}
 		})
