@@ -11,10 +11,10 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// The shop is away when the first request comes. The retry continues with the shipment,
+// The shop is unreachable when the first request comes. The retry continues with the shipment,
 // and does not charge again.
 func ExampleStep() {
-	charges, shopIsAway := 0, true
+	charges, unreachable := 0, true
 	order := func(w http.ResponseWriter, r *http.Request) {
 		receipt, err := core.Step(r.Context(), "charge", func(ctx context.Context) (string, error) {
 			charges++ // call the provider here, with core.DeriveKey(ctx, "charge")
@@ -25,7 +25,7 @@ func ExampleStep() {
 			return
 		}
 		shipment, err := core.Step(r.Context(), "ship", func(context.Context) (int, error) {
-			if shopIsAway {
+			if unreachable {
 				return 0, errors.New("connection refused")
 			}
 			return 7, nil
@@ -39,7 +39,7 @@ func ExampleStep() {
 	guarded := newEngine().Handler(http.HandlerFunc(order))
 
 	send(guarded, "8e03978e", `{"item":1}`)
-	shopIsAway = false
+	unreachable = false
 	send(guarded, "8e03978e", `{"item":1}`)
 	send(guarded, "8e03978e", `{"item":1}`)
 	// Output:

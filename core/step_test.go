@@ -167,10 +167,10 @@ var uncertainSteps = map[string]func(store *faultyStore) func(context.Context) (
 	"an error too large": func(*faultyStore) func(context.Context) (any, error) {
 		return returning(nil, failure.Permanent(errors.New(strings.Repeat("x", 1<<10))))
 	},
-	"not encodable":          func(*faultyStore) func(context.Context) (any, error) { return returning(func() {}, nil) },
-	"not decodable":          func(*faultyStore) func(context.Context) (any, error) { return returning(undecodable{}, nil) },
-	"the store is away":      func(s *faultyStore) func(context.Context) (any, error) { return thenBreak(s, failUnapplied, 1, nil) },
-	"the store is away once": func(s *faultyStore) func(context.Context) (any, error) { return thenBreak(s, failApplied, 1, nil) },
+	"not encodable":                 func(*faultyStore) func(context.Context) (any, error) { return returning(func() {}, nil) },
+	"not decodable":                 func(*faultyStore) func(context.Context) (any, error) { return returning(undecodable{}, nil) },
+	"the store is unreachable":      func(s *faultyStore) func(context.Context) (any, error) { return thenBreak(s, failUnapplied, 1, nil) },
+	"the store is unreachable once": func(s *faultyStore) func(context.Context) (any, error) { return thenBreak(s, failApplied, 1, nil) },
 	"no error recorded": func(s *faultyStore) func(context.Context) (any, error) {
 		return thenBreak(s, failUnapplied, nil, failure.Permanent(errBroken))
 	},
@@ -258,9 +258,9 @@ func TestStepThatCannotBegin(t *testing.T) {
 		fault func(func() error) error
 		want  error
 	}{
-		"the store is away": {failUnapplied, core.ErrUnavailable},
-		"its reply is lost": {failApplied, core.ErrUnavailable},
-		"the lease is lost": {func(func() error) error { return storage.ErrLeaseLost }, core.ErrLeaseLost},
+		"the store is unreachable": {failUnapplied, core.ErrUnavailable},
+		"its reply is lost":        {failApplied, core.ErrUnavailable},
+		"the lease is lost":        {func(func() error) error { return storage.ErrLeaseLost }, core.ErrLeaseLost},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -30,7 +30,7 @@ var outages = map[string]func() error{
 	"no return":       func() error { runtime.Goexit(); return nil },
 }
 
-// A key service that is away is "not now", and not a corrupt record.
+// A key service that is unreachable is "not now", and not a corrupt record.
 func TestUnavailableIsNotCorrupt(t *testing.T) {
 	t.Parallel()
 	for name, outage := range outages {
@@ -183,8 +183,8 @@ func TestFirstAcquireTriesTheAEAD(t *testing.T) {
 		"refuses to seal": {withMood(opaque, nil), storage.ErrStoreForbidden},
 		"refuses to open": {withMood(nil, opaque), storage.ErrStoreForbidden},
 		"opens wrong":     {wrong, storage.ErrStoreForbidden},
-		"is away":         {withMood(outages["a dead network"], nil), storage.ErrUnreadable},
-		"is half away":    {withMood(nil, outages["a dead network"]), storage.ErrUnreadable},
+		"is unreachable":  {withMood(outages["a dead network"], nil), storage.ErrUnreadable},
+		"is half there":   {withMood(nil, outages["a dead network"]), storage.ErrUnreadable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

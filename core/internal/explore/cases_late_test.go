@@ -36,7 +36,7 @@ var lateCases = []planned{
 		},
 	},
 	{
-		// The store is away for longer than the settle budget, and the response is lost.
+		// The store is unreachable for longer than the settle budget, and the response is lost.
 		name: "the settle budget ends",
 		plan: Plan{
 			Policy:   defaultPolicy(),

@@ -12,7 +12,7 @@ import (
 // again.
 const before, after = 3 * time.Second, 5 * time.Second
 
-// outage is how long a failed server stays away where the test is the operator.
+// outage is how long a failed server stays down where the test is the operator.
 const outage = 3 * time.Second
 
 // TestSoakAvailability measures one event after another, because each needs the machine for
