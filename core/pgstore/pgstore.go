@@ -46,7 +46,7 @@
 // A claim needs room on its page for the result that follows: the result then touches no
 // index. The migration lets claims fill pages to 25 per cent (fillfactor), because a batch
 // fills a page with claims before their results come. Measured with responses of 300 bytes
-// and PostgreSQL 15, in bytes a record, by go -C examples/bench run . -parts postgres:
+// and PostgreSQL 15, in bytes a record, by go test -run - -bench Footprint -benchtime 1x:
 //
 //	requests at once   table, 25   table, 50   WAL, 25   WAL, 50
 //	               1       2,732       1,640     1,193     1,193
