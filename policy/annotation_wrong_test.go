@@ -35,9 +35,9 @@ func TestAnnotationsThatAreWrong(t *testing.T) {
 		"idempotence": {api: struct {
 			Pay http.HandlerFunc `route:"POST /a" idempotence:"TTLHours=48"`
 		}{handle}, want: `policy: Pay: the tag idempotence is unknown: did you mean idempotency?`},
-		"tag parted by a comma": {api: tagged(`route:"POST /a",idempotency:"TTLHours=48"`), want: `policy: Pay: the tag ,idempotency is unknown: did you mean idempotency?`},
+		"tag after a comma":     {api: tagged(`route:"POST /a",idempotency:"TTLHours=48"`), want: `policy: Pay: the tag ,idempotency is unknown: did you mean idempotency?`},
 		"tag without quotes":    {api: tagged(`route:POST /a`), want: "policy: Pay: the tag `route:POST /a` cannot be parsed"},
-		"policy without quotes": {api: tagged(`route:"POST /a" idempotency:TTLHours=48`), want: "cannot be parsed: write name:\"value\" pairs parted by spaces"},
+		"policy without quotes": {api: tagged(`route:"POST /a" idempotency:TTLHours=48`), want: "cannot be parsed: write name:\"value\" pairs separated by spaces"},
 		"untagged": {api: struct {
 			Pay  http.HandlerFunc `route:"POST /a"`
 			Lost func(http.ResponseWriter, *http.Request)

@@ -20,7 +20,7 @@ func checkTag(tag string) error {
 		}
 	}
 	if strings.Contains(rest, routeTag) || strings.Contains(rest, policyTag) {
-		return fmt.Errorf("the tag `%s` cannot be parsed: write name:\"value\" pairs parted by spaces", tag)
+		return fmt.Errorf("the tag `%s` cannot be parsed: write name:\"value\" pairs separated by spaces", tag)
 	}
 	return nil
 }
