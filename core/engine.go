@@ -322,6 +322,11 @@ func checkStore(ctx context.Context, store storage.Store) (err error) {
 	return err
 }
 
+// Waiting returns the number of requests of this process that wait for the response of a
+// concurrent one (policy.Wait), for a metric. Running names the runs of this process for
+// which they wait.
+func (e *Engine) Waiting() int { return e.waiters.count() }
+
 // Running returns the runs of this process that have not ended: those with a running
 // handler, and those with a result that waits for the store. The longest come first.
 func (e *Engine) Running() []Running {

@@ -40,6 +40,12 @@ func (w *waiters) begin(key *[sha256.Size]byte) bool {
 	return true
 }
 
+func (w *waiters) count() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.all
+}
+
 func (w *waiters) end(key *[sha256.Size]byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

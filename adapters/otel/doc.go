@@ -16,6 +16,8 @@
 //	idempotency.settlement.pending  up-down counter, {settlement} runs whose settlement the store has not accepted yet
 //	idempotency.settlement.pending.age  gauge, s                 age of the oldest pending settlement of the process; zero without one
 //	idempotency.store.records       gauge, {record}              records in the program's store; only with WithRecords
+//	idempotency.store.swept         counter, {record}            expired records that sweeps removed; only with WithSwept
+//	idempotency.waiting             gauge, {request}             requests that wait for a concurrent one; only with WithWaiting
 //	idempotency.lease.expired       counter, {lease}             abandoned attempts that the engine found
 //	idempotency.lease.renewals      counter, {renewal}           renewals of leases whose handlers ran on: lease_renewed, store_error
 //	                                                             (also with error.type) or lease_lost

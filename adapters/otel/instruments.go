@@ -33,7 +33,7 @@ var (
 	storeBounds = []float64{.00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5, 10}
 )
 
-func newInstruments(meter metric.Meter, age func() time.Duration, records func() int) (instruments, error) {
+func newInstruments(meter metric.Meter, age func() time.Duration, given *readings) (instruments, error) {
 	var all instruments
 	var failed error
 	counter := func(name, unit, description string) metric.Int64Counter {
@@ -64,31 +64,47 @@ func newInstruments(meter metric.Meter, age func() time.Duration, records func()
 	}
 	all.running = gauge("idempotency.running", "{run}", "Runs whose handler has begun and that have not ended.")
 	all.pending = gauge("idempotency.settlement.pending", "{settlement}", "Runs whose settlement the store has not accepted yet.")
-	return all, errors.Join(failed, observeGauges(meter, age, records))
+	return all, errors.Join(failed, observeGauges(meter, age, given))
 }
 
-// observeGauges makes the gauges that are read at each collection. The count of records is
-// optional.
-func observeGauges(meter metric.Meter, age func() time.Duration, records func() int) error {
+// readings are functions of the program whose values are read at each collection, or nil.
+type readings struct{ records, waiting, swept func() int64 }
+
+// observeGauges makes the instruments that are read at each collection.
+func observeGauges(meter metric.Meter, age func() time.Duration, given *readings) error {
 	_, failed := meter.Float64ObservableGauge("idempotency.settlement.pending.age", metric.WithUnit("s"),
 		metric.WithDescription("Time since the store refused the oldest pending settlement."),
 		metric.WithFloat64Callback(func(_ context.Context, o metric.Float64Observer) error {
 			o.Observe(age().Seconds())
 			return nil
 		}))
-	if records == nil {
-		return failed
+	if given.records != nil {
+		_, err := meter.Int64ObservableGauge("idempotency.store.records", metric.WithUnit("{record}"),
+			metric.WithDescription("Records in the program's store."), reading("WithRecords", given.records))
+		failed = errors.Join(failed, err)
 	}
-	_, err := meter.Int64ObservableGauge("idempotency.store.records", metric.WithUnit("{record}"),
-		metric.WithDescription("Records in the program's store."),
-		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) (err error) {
-			defer func() { // the provider's goroutine has no recover
-				if reason := recover(); reason != nil {
-					err = fmt.Errorf("idemotel: the function of WithRecords panicked with a value of type %T", reason)
-				}
-			}()
-			o.Observe(int64(records()))
-			return nil
-		}))
-	return errors.Join(failed, err)
+	if given.waiting != nil {
+		_, err := meter.Int64ObservableGauge("idempotency.waiting", metric.WithUnit("{request}"),
+			metric.WithDescription("Requests that wait for the response of a concurrent one."), reading("WithWaiting", given.waiting))
+		failed = errors.Join(failed, err)
+	}
+	if given.swept != nil {
+		_, err := meter.Int64ObservableCounter("idempotency.store.swept", metric.WithUnit("{record}"),
+			metric.WithDescription("Expired records that sweeps of this process have removed."), reading("WithSwept", given.swept))
+		failed = errors.Join(failed, err)
+	}
+	return failed
+}
+
+// reading observes the value of an option's function.
+func reading(option string, read func() int64) metric.Int64ObservableOption {
+	return metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) (err error) {
+		defer func() { // the provider's goroutine has no recover
+			if reason := recover(); reason != nil {
+				err = fmt.Errorf("idemotel: the function of %s panicked with a value of type %T", option, reason)
+			}
+		}()
+		o.Observe(read())
+		return nil
+	})
 }

@@ -25,7 +25,7 @@ type Observer struct {
 	meters      metric.MeterProvider
 	tracers     trace.TracerProvider
 	next        event.Observer // or nil
-	records     func() int     // or nil
+	readings    readings
 	tracer      trace.Tracer
 	instruments instruments
 	series      seriesCache
@@ -82,7 +82,35 @@ func WithRecords(count func() int) Option {
 		if count == nil {
 			return errors.New("idemotel: WithRecords is given nil: give a function, such as memstore.Store.Len, or leave the option out")
 		}
-		o.records = count
+		o.readings.records = func() int64 { return int64(count()) }
+		return nil
+	}
+}
+
+// WithWaiting adds the gauge idempotency.waiting, the number of requests that wait for the
+// response of a concurrent one (policy.Wait). The provider calls count at each collection:
+// give a function that calls core.Engine.Waiting, because the engine is made after its
+// observer. A panic of count is an error of the collection. Default no gauge.
+func WithWaiting(count func() int) Option {
+	return func(o *Observer) error {
+		if count == nil {
+			return errors.New("idemotel: WithWaiting is given nil: give a function that calls core.Engine.Waiting, or leave the option out")
+		}
+		o.readings.waiting = func() int64 { return int64(count()) }
+		return nil
+	}
+}
+
+// WithSwept adds the counter idempotency.store.swept, the number of expired records that
+// sweeps of this process have removed. The provider calls count at each collection: give the
+// Load of the number that pgstore.CountSwept or sqlstore.CountSwept adds to. A panic of count
+// is an error of the collection. Default no counter.
+func WithSwept(count func() int64) Option {
+	return func(o *Observer) error {
+		if count == nil {
+			return errors.New("idemotel: WithSwept is given nil: give a function, such as the Load of the number of pgstore.CountSwept, or leave the option out")
+		}
+		o.readings.swept = count
 		return nil
 	}
 }
@@ -101,7 +129,7 @@ func New(opts ...Option) (*Observer, error) {
 			return nil, err
 		}
 	}
-	all, err := newInstruments(o.meters.Meter(scope), o.pending.age, o.records)
+	all, err := newInstruments(o.meters.Meter(scope), o.pending.age, &o.readings)
 	if err != nil {
 		return nil, fmt.Errorf("idemotel: make the instruments: %w", err)
 	}

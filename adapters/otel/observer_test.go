@@ -32,6 +32,8 @@ func TestNewRefusesNil(t *testing.T) {
 		"WithTracerProvider": idemotel.WithTracerProvider(nil),
 		"WithNext":           idemotel.WithNext(nil),
 		"WithRecords":        idemotel.WithRecords(nil),
+		"WithWaiting":        idemotel.WithWaiting(nil),
+		"WithSwept":          idemotel.WithSwept(nil),
 	} {
 		observer, err := idemotel.New(option)
 		if observer != nil || err == nil || !strings.Contains(err.Error(), name+" is given nil") {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -158,6 +160,61 @@ func TestRecords(t *testing.T) {
 	}
 	if _, exists := newTelemetry(t).collect()["idempotency.store.records"]; exists {
 		t.Error("without WithRecords there is a gauge")
+	}
+}
+
+// The requests that wait for a run are a gauge, and the rows that sweeps have removed a counter, where the program gives them.
+func TestWaitingAndSwept(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var engine *core.Engine
+		var swept atomic.Int64
+		seen := newTelemetry(t, idemotel.WithWaiting(func() int { return engine.Waiting() }), idemotel.WithSwept(swept.Load))
+		var err error
+		if engine, err = core.New(memstore.New(), core.SharedScope); err != nil {
+			t.Fatal(err)
+		}
+		waiting := func() int64 {
+			gauge, _ := seen.collect()["idempotency.waiting"].Data.(metricdata.Gauge[int64])
+			if len(gauge.DataPoints) != 1 {
+				t.Fatalf("the gauge is %+v", gauge)
+			}
+			return gauge.DataPoints[0].Value
+		}
+		release := make(chan struct{})
+		call := core.Call{Scope: "queue", Name: "charge", Key: "k", Route: engine.MustRoute(policy.Wait(time.Minute))}
+		var calls sync.WaitGroup
+		for range 3 {
+			calls.Go(func() {
+				_, _, err := core.Do(t.Context(), engine, call, func(context.Context) (int, error) {
+					<-release
+					return 1, nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		if n := waiting(); n != 2 {
+			t.Errorf("%d requests wait, want 2", n)
+		}
+		close(release)
+		calls.Wait()
+		if n := waiting(); n != 0 {
+			t.Errorf("%d requests wait at the end, want 0", n)
+		}
+		swept.Add(5)
+		counter, _ := seen.collect()["idempotency.store.swept"].Data.(metricdata.Sum[int64])
+		if len(counter.DataPoints) != 1 || counter.DataPoints[0].Value != 5 || !counter.IsMonotonic {
+			t.Errorf("the counter is %+v, want 5", counter)
+		}
+	})
+	without := newTelemetry(t).collect()
+	for _, name := range []string{"idempotency.waiting", "idempotency.store.swept"} {
+		if _, exists := without[name]; exists {
+			t.Errorf("there is %s, and no option asks for it", name)
+		}
 	}
 }
 

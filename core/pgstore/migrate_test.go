@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -49,7 +50,8 @@ func TestNextVersion(t *testing.T) {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
 			_, pool := open(t)
-			store := pgstore.New(pool, ways[way])
+			var swept atomic.Int64
+			store := pgstore.New(pool, ways[way], pgstore.CountSwept(&swept))
 			finish(t, store, "old")
 			execute(t, pool, `ALTER TABLE oncekey_records ADD COLUMN later text; INSERT INTO oncekey_records_migrations VALUES (1000)`)
 			must(t, pgstore.Migrate(t.Context(), pool))
@@ -76,8 +78,8 @@ func TestNextVersion(t *testing.T) {
 				t.Errorf("Sweep returned %d and %v, and the row is %s, want it as it was: %s", removed, err, after, before)
 			}
 			age(t, pool, "next", expired)
-			if removed, err := store.Sweep(t.Context(), 10); removed != 1 || err != nil {
-				t.Errorf("after its end Sweep returned %d and %v, want 1", removed, err)
+			if removed, err := store.Sweep(t.Context(), 10); removed != 1 || err != nil || swept.Load() != 1 {
+				t.Errorf("after its end Sweep returned %d and %v and counted %d, want 1", removed, err, swept.Load())
 			}
 		})
 	}

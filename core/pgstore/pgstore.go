@@ -113,6 +113,7 @@ type Store struct {
 	pool   *pgxpool.Pool
 	table  string
 	logger *slog.Logger
+	swept  *atomic.Int64 // or nil
 	// asynchronousClaims: see AsynchronousClaims.
 	asynchronousClaims bool
 	// mode is the query mode of the pool.
@@ -168,6 +169,10 @@ func Table(name string) Option {
 // Logger sets the logger of [Store.RunSweeper] and of skipped records. The default,
 // also for nil, is slog.Default().
 func Logger(logger *slog.Logger) Option { return func(s *Store) { s.logger = logger } }
+
+// CountSwept adds the number of records that sweeps of this store remove to removed, for a
+// metric such as that of idemotel.WithSwept. The default, also for nil, counts none.
+func CountSwept(removed *atomic.Int64) Option { return func(s *Store) { s.swept = removed } }
 
 // AsynchronousClaims lets the claim of a new key return before the server has the
 // claim on its disk, or on its synchronous standbys. The statement commits with
@@ -229,7 +234,7 @@ func configured(pool *pgxpool.Pool, options []Option) *Store {
 	s.completeBegun = s.statements[sqlrows.Complete].Text + ` AND ` + isBegun
 	s.claimStatement, s.readStatement, s.completeStatement = form.ClaimMany(s.table), form.ReadMany(s.table), form.CompleteMany(s.table)
 	s.records = &sqlrows.Records{
-		Package: "pgstore", Pool: runner{Store: s}, Client: client{s}, Form: &form, Table: s.table, Seen: sqlrows.NewSeen(),
+		Package: "pgstore", Pool: runner{Store: s}, Client: client{s}, Form: &form, Table: s.table, Seen: sqlrows.NewSeen(), Swept: s.swept,
 	}
 	s.scopes = sqlrows.NewScopes(s.records)
 	return s

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,8 +50,10 @@ OR sweep_after - coalesce(retain_until, expires_at) NOT BETWEEN 1 AND 3600000000
 		}
 		age(t, db, 3*time.Hour)
 		finish(t, store, "running on")
-		if removed, err := store.Sweep(t.Context(), 3); err != nil || removed != 7 {
-			t.Errorf("Sweep removed %d (%v), want 7", removed, err)
+		var swept atomic.Int64
+		counted := sqlstore.New(db, s.dialect, sqlstore.CountSwept(&swept))
+		if removed, err := counted.Sweep(t.Context(), 3); err != nil || removed != 7 || swept.Load() != 7 {
+			t.Errorf("Sweep removed %d (%v) and counted %d, want 7", removed, err, swept.Load())
 		}
 		if left := queryOne[int](t, db, `SELECT count(*) FROM oncekey_records`); left != 3 {
 			t.Errorf("%d rows are left, want 3", left)

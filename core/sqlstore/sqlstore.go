@@ -73,6 +73,7 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
+	"sync/atomic"
 
 	"github.com/oncekey/oncekey/core/internal/sqlrows"
 	"github.com/oncekey/oncekey/core/storage"
@@ -89,6 +90,7 @@ type Store struct {
 	dialect    *dialect
 	table      string
 	logger     *slog.Logger
+	swept      *atomic.Int64 // or nil
 	statements [sqlrows.Names]statement
 	records    *sqlrows.Records
 	// proof: the store has every right and its table.
@@ -135,6 +137,10 @@ func Table(name string) Option {
 // also for nil, is slog.Default().
 func Logger(logger *slog.Logger) Option { return func(s *Store) { s.logger = logger } }
 
+// CountSwept adds the number of records that sweeps of this store remove to removed, for a
+// metric such as that of idemotel.WithSwept. The default, also for nil, counts none.
+func CountSwept(removed *atomic.Int64) Option { return func(s *Store) { s.swept = removed } }
+
 // New returns a store that uses the pool. It neither dials nor migrates: the first call
 // reports an unreachable server or a missing table. The caller keeps the pool, and
 // closes it after the last request and after the sweeper has returned.
@@ -160,7 +166,7 @@ func configured(db *sql.DB, dialect Dialect, options []Option) *Store {
 	}
 	s.proof = sqlrows.Proof{Client: sqlDriver, Prove: s.proveAll}
 	s.compileStatements()
-	s.records = &sqlrows.Records{Package: "sqlstore", Pool: runner{s: s}, Client: client{s}, Form: &s.dialect.Form, Table: s.table}
+	s.records = &sqlrows.Records{Package: "sqlstore", Pool: runner{s: s}, Client: client{s}, Form: &s.dialect.Form, Table: s.table, Swept: s.swept}
 	s.scopes = sqlrows.NewScopes(s.records)
 	if !s.dialect.singleWriter {
 		s.records.Seen = sqlrows.NewSeen()

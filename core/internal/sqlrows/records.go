@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/oncekey/oncekey/core/storage"
@@ -64,6 +65,8 @@ type Records struct {
 	Table   string
 	// Seen is nil where reading costs no round trip.
 	Seen *Seen
+	// Swept counts the records that sweeps have removed, if it is not nil.
+	Swept *atomic.Int64
 }
 
 const (

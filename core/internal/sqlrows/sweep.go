@@ -39,6 +39,9 @@ func (s *Records) Sweep(ctx context.Context, batch int) (removed int64, err erro
 			return err
 		})
 		removed += swept
+		if s.Swept != nil {
+			s.Swept.Add(swept)
+		}
 		if err != nil {
 			return removed, fmt.Errorf("%s: sweep: %w", s.Package, s.Client.Explained(err))
 		}
