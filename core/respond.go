@@ -59,11 +59,11 @@ func (c *capture) finishBuffered(panicked bool) {
 	case c.status == 0:
 		c.writeHeader(http.StatusOK)
 	}
-	c.settleBuffered(class, outcome, panicked)
+	settleBuffered(c, class, outcome, panicked)
 }
 
 // settleBuffered is the end of finishBuffered, for a run that is concluded.
-func (c *capture) settleBuffered(class failure.Class, outcome failure.Outcome, panicked bool) {
+func settleBuffered(c *capture, class failure.Class, outcome failure.Outcome, panicked bool) {
 	response := Response{Status: c.status, Header: c.changes, Body: c.body, Unreplayable: c.isShort(c.r)}
 	settled := c.headerIsSettled()
 	if !settled {
@@ -107,7 +107,7 @@ func (c *capture) settledOutside(panicked bool) bool {
 	if !sent && class == failure.ClassCache {
 		c.replaceByProblem(problem.New(problem.HandlerFailed, ""))
 		outcome.Status = c.status
-		c.settleBuffered(c.run.classify(outcome), outcome, false)
+		settleBuffered(c, c.run.classify(outcome), outcome, false)
 		return true
 	}
 	_, c.err = c.run.finish(class, outcome, Response{Status: outcome.Status, Unreplayable: true})
