@@ -22,6 +22,13 @@ type tailCommand struct {
 	Record string        `placeholder:"RECORD" help:"Only events of the record whose id begins so."`
 }
 
+// Help implements kong.HelpProvider.
+func (*tailCommand) Help() string {
+	return "One process remembers its own events: their number is the option of inspector.Remember, and a restart forgets them. Behind a load " +
+		"balancer each request may reach another process, so the list has gaps and mixes processes. Give --url the address of one process, or " +
+		"search the log, which has the events of all."
+}
+
 // Run implements the command.
 func (c *tailCommand) Run(ctx context.Context, out *printer, where *place) error {
 	if where.URL == "" {
