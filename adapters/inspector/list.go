@@ -7,8 +7,10 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -109,7 +111,7 @@ func (p *Page) listFault(ctx context.Context, err error, query url.Values) error
 // flight, then the latest of the others.
 func (p *Page) rows(entries []storage.Entry, state string) []Row {
 	rows := make([]Row, 0, len(entries))
-	slowest := p.events.slowest()
+	slowest, named := p.events.slowest(), endpointsOf(p.engine)
 	for _, entry := range entries {
 		one := rowOf(entry.Key, entry.Record)
 		if state == storage.InProgress.String() && one.State == abandonedState {
@@ -119,6 +121,9 @@ func (p *Page) rows(entries []storage.Entry, state string) []Row {
 			if route := p.routeOf(entry.Origin.Route); route != nil {
 				one.OnAbandoned = route.Policy().OnAbandoned.String()
 			}
+		}
+		if endpoint := named[one.Route]; endpoint != one.Route {
+			one.Endpoint = endpoint
 		}
 		limit, known := slowest[one.Route]
 		one.Slow = known && one.State == storage.InProgress.String() && !one.Created.IsZero() && time.Since(one.Created) > limit
@@ -130,6 +135,25 @@ func (p *Page) rows(entries []storage.Entry, state string) []Row {
 	}
 	slices.SortStableFunc(rows, compareUrgency)
 	return rows
+}
+
+// endpointsOf names each pattern of the engine's routes with the methods that they serve. Records
+// have the pattern alone, and the patterns of chi and gin name no method.
+func endpointsOf(engine *core.Engine) map[string]string {
+	methods := make(map[string][]string)
+	for _, route := range engine.Routes() {
+		for _, e := range route.Endpoints() {
+			if e.Pattern != "" && !slices.Contains(methods[e.Pattern], e.Method) {
+				methods[e.Pattern] = append(methods[e.Pattern], e.Method)
+			}
+		}
+	}
+	named := make(map[string]string, len(methods))
+	for pattern, all := range methods {
+		slices.Sort(all)
+		named[pattern] = core.Endpoint{Method: strings.Join(all, ", "), Pattern: pattern}.String()
+	}
+	return named
 }
 
 // countedStates are the states that the page counts, in its order.

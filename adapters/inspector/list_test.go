@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/adapters/inspector"
+	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/storage"
 )
@@ -71,6 +72,24 @@ func TestRecordsAreListedByUrgency(t *testing.T) {
 		t.Errorf("the first record is %+v", first)
 	}
 	s.wantPage(s.get("/?within=30s"), http.StatusOK, s.id("abandoned"), "policy: Refuse", "by <code>pod-1</code>", "abandoned: outcome unknown")
+}
+
+// The patterns of chi and gin name no method: the list shows those of the engine's routes.
+func TestListNamesTheMethod(t *testing.T) {
+	t.Parallel()
+	s := newService(t, memstore.New())
+	s.mux.Handle("/chi", s.engine.Handler(http.HandlerFunc(s.handle)))
+	s.pay("net/http", "")
+	s.request("/chi", "chi", "", payment)
+	shown := make(map[string]string)
+	for _, one := range read[inspector.Records](s, s.get("/?state=all", acceptsJSON...), http.StatusOK).Records {
+		shown[one.Route] = one.Endpoint
+	}
+	if len(shown) != 2 || shown["/chi"] != "POST /chi" || shown["POST /payments"] != "" {
+		t.Errorf("the routes are %q", shown)
+	}
+	s.engine.MustRoute().Declare(core.Endpoint{Method: http.MethodPatch, Pattern: "/chi"})
+	s.wantPage(s.get("/?state=all&within=30s"), http.StatusOK, "<td>PATCH, POST /chi", "<td>POST /payments")
 }
 
 // The filter offers the routes as records have them: the patterns of chi and gin name no

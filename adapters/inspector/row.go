@@ -9,12 +9,14 @@ import (
 
 // Row is one record of a list.
 type Row struct {
-	Record  string `json:"record"`
-	State   string `json:"state"`
-	Route   string `json:"route,omitempty"`
-	Holder  string `json:"holder,omitempty"`
-	Attempt uint64 `json:"attempt"`
-	Status  int    `json:"status,omitempty"`
+	Record string `json:"record"`
+	State  string `json:"state"`
+	Route  string `json:"route,omitempty"`
+	// Endpoint is the route with the methods of this engine's routes, where the pattern has none.
+	Endpoint string `json:"endpoint,omitempty"`
+	Holder   string `json:"holder,omitempty"`
+	Attempt  uint64 `json:"attempt"`
+	Status   int    `json:"status,omitempty"`
 	// ByHand says that an operator has settled the key: there is no status of a response.
 	ByHand  bool      `json:"byHand,omitempty"`
 	Created time.Time `json:"created,omitzero"`

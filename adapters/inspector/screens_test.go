@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/adapters/inspector"
+	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/storage"
 )
@@ -82,6 +83,8 @@ func TestRoutesAreCounted(t *testing.T) {
 	t.Parallel()
 	s := newService(t, memstore.New())
 	s.wantPage(s.get("/routes"), http.StatusOK, "no request yet", "the defaults")
+	s.engine.MustRoute().Declare(core.Endpoint{Method: http.MethodPatch, Pattern: "/members/{id}"}) // as the adapters do for a table and for tags
+	s.wantPage(s.get("/routes"), http.StatusOK, "<div>PATCH /members/{id}</div>")
 	s.fill()
 	s.pay("done", "")
 	s.request("/payments", "done", "", `{"amount":1}`)

@@ -91,6 +91,38 @@ func TestFindReadSettle(t *testing.T) {
 	}
 }
 
+// On a phone the counts come first, and the form stands behind one line. A wide window shows both.
+func TestCountsComeFirstOnAPhone(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	b := openTab(t, s.url)
+	visible := func() bool {
+		return browsertest.Ask[bool](b.Tab, `document.querySelector("[name=key]").checkVisibility()`)
+	}
+	place := func(selector, side string) float64 {
+		return browsertest.Ask[float64](b.Tab, fmt.Sprintf(`document.querySelector(%q).getBoundingClientRect().%s`, selector, side))
+	}
+	b.look(390, "light")
+	b.open("")
+	b.await("abandoned: outcome unknown")
+	if counts, form := place(".counts", "bottom"), place(".finder", "top"); counts > form || counts > 600 {
+		t.Errorf("the counts end at %v, and the form begins at %v", counts, form)
+	}
+	if height := place(".finder", "height"); visible() || height > 80 {
+		t.Errorf("the form is visible: %t, and takes %v pixels, want one line", visible(), height)
+	}
+	b.Do(chromedp.Click(`.finder summary`))
+	if !visible() {
+		t.Error("the line does not open the form")
+	}
+	b.look(1280, "light")
+	b.open("")
+	b.await("abandoned: outcome unknown")
+	if !visible() {
+		t.Error("the form is closed in a wide window")
+	}
+}
+
 // axe finds nothing to mend on any page, in light and dark, in a wide and a narrow window.
 func TestAccessibility(t *testing.T) {
 	t.Parallel()
