@@ -128,6 +128,8 @@ api: ## Fail when the API of a published module has changed incompatibly since i
 lint: $(LINTERS) ## Run the linters of .golangci.yml, find values that leave a synctest bubble, and hold the walls between files
 	go -C tools run ./bubbles '$(CURDIR)'
 	go -C tools run ./walls '$(CURDIR)' $(PUBLISHED)
+	$(BIN)/actionlint -no-color -shellcheck= -pyflakes= .github/workflows/*.yml
+	@! grep -n 'uses:' .github/workflows/*.yml | grep -vE '@[0-9a-f]{40} # v[0-9.]+$$' || { echo 'pin an action by its commit'; exit 1; }
 	$(GOLANGCI_LINT) run $(patsubst %,./%/...,$(filter-out tools,$(MODULES)))
 	cd tools && '$(CURDIR)/$(GOLANGCI_LINT)' run --config '$(CURDIR)/.golangci.yml' ./...
 
