@@ -52,6 +52,11 @@
 //
 // [Run] reports each with advice, and logs the matrix of all runs.
 //
+// # Consumers
+//
+// [Consumer] delivers messages to a function that calls core.Do, with the same faults. A
+// client that retries is then a queue that delivers again.
+//
 // # Limits
 //
 // Each run is in a testing/synctest bubble, where time is virtual. A real socket does not

@@ -1,0 +1,54 @@
+package handlertest
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+
+	"github.com/oncekey/oncekey/failure"
+)
+
+// Message is a message of a queue, which the kit delivers until it is consumed.
+type Message struct {
+	// Key is equal in all deliveries, as a message's id is: the Call.Key.
+	Key string
+	// Body is the Body of the Request.
+	Body []byte
+}
+
+// Consumer returns a handler for Service.Routes that delivers each request to consume, for
+// a function that calls core.Do:
+//
+//	Routes: func(engine *core.Engine) http.Handler {
+//		return handlertest.Consumer(func(ctx context.Context, m handlertest.Message) (any, error) {
+//			return charge(ctx, engine, m.Key) // calls core.Do, and returns its result
+//		})
+//	},
+//
+// A result and a permanent error (failure.IsPermanent) end the deliveries. After any other
+// error the message is delivered again. The result must be the one of core.Do, encoded as
+// JSON. The Path of the Request only names the queue.
+func Consumer(consume func(ctx context.Context, message Message) (any, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx := r.Context()
+		body, _ := io.ReadAll(r.Body) // of the kit, in memory
+		result, err := consume(ctx, Message{Key: idempotencyKey, Body: body})
+		if err == nil {
+			var encoded []byte
+			if encoded, err = json.Marshal(result); err == nil {
+				_, _ = w.Write(encoded) // to the kit's recorder
+				return
+			}
+		}
+		status, text := http.StatusServiceUnavailable, err.Error()
+		if a, _ := ctx.Value(attemptKey{}).(*attempt); a != nil && failure.IsPermanent(err) {
+			if kept := a.process.world.lookup(); kept != nil {
+				status, text = cmp.Or(kept.Status, status), string(kept.Body)
+			}
+		}
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, text) //nolint:gosec // to the kit's recorder
+	})
+}
