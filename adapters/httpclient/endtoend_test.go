@@ -136,7 +136,7 @@ func buildPayments(t *testing.T) string {
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("needs the go tool: ", err)
 	}
-	watch(t, "../../examples/payments/*.go", "../chi/*.go", "../../policy/*.go", "../../core/*.go", "../../core/memstore/*.go")
+	watch(t, "../../examples/payments/*.go", "../../examples/payments/internal/shop/*.go", "../chi/*.go", "../../policy/*.go", "../../core/*.go", "../../core/memstore/*.go")
 	binary := filepath.Join(t.TempDir(), "payments")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./payments")
 	build.Dir = "../../examples"

@@ -1,7 +1,8 @@
 // Payments is a shop that charges each card once. It is the example to copy. It shows a
 // policy for each route on chi and on gin, the engine with a store in memory, in Redis,
-// in PostgreSQL, in both, in SQLite or in MySQL, the places of authentication and recovery, the handler's
-// marks (package failure), a handler in the store's transaction, and an orderly shutdown.
+// in PostgreSQL, in both, in SQLite or in MySQL, the places of authentication and recovery,
+// the handler's marks (package failure), a handler in the store's transaction, the page for
+// operators, and an orderly shutdown.
 //
 //	go run ./examples/payments
 //	go run ./examples/payments -router gin -store redis -redis redis://127.0.0.1:6379/0
@@ -10,24 +11,21 @@
 //	go run ./examples/payments -store mysql -dsn 'shop@tcp(127.0.0.1:3306)/shop'
 //	go run ./examples/payments -store tiered -redis redis://127.0.0.1:6379/0 -postgres postgres://127.0.0.1:5432/shop
 //
-// Then pay, and pay again with the same key:
+// The program prints commands that pay, and that change the amount under the same key. Others:
 //
 //	pay() { curl -i localhost:8080/payments -H 'Authorization: Bearer alice' -H "Idempotency-Key: $1" --json "$2"; }
-//	pay key-1 '{"order_id":"order-1","amount":4200,"currency":"EUR","card":"tok_ok"}'
-//	pay key-1 '{"order_id":"order-1","amount":4200,"currency":"EUR","card":"tok_ok"}'   # 201 again, X-Idempotent-Replay: true
-//	pay key-1 '{"order_id":"order-1","amount":9900,"currency":"EUR","card":"tok_ok"}'   # 422: another payment
 //	pay key-2 '{"order_id":"order-2","amount":4200,"currency":"EUR","card":"tok_slow:10s"}' &
 //	pay key-2 '{"order_id":"order-2","amount":4200,"currency":"EUR","card":"tok_slow:10s"}'   # 409: in progress
-//	curl localhost:8080/ledger     # the side effects: two charges
-//	curl localhost:8080/attempts   # the handler runs of this process: two
+//	curl localhost:8080/ledger     # the side effects: one charge for each order
+//	curl localhost:8080/attempts   # the handler runs of this process
 //
 // An order is paid once, even under different keys. A request that pays the order again
 // under another key gets 200 and the existing payment: 201 means that this request made
 // the payment. A request with another amount gets 409.
 //
-// cards.go lists the other test cards: one is declined, one panics, one crashes after the
-// charge. POST /refunds takes the same body, POST /members and PATCH /members/{id} take
-// {"email"}, and POST /notes takes {"text"}.
+// cards.go of internal/shop lists the other test cards: one is declined, one panics, one
+// crashes after the charge. POST /refunds takes the same body, POST /members and PATCH
+// /members/{id} take {"email"}, and POST /notes takes {"text"}.
 //
 // With -store postgres, mysql or tiered there is also POST /transfers, which takes
 // {"from","to","amount"}. Its handler moves money between two rows, and its response is
@@ -39,9 +37,9 @@
 // With -inspect there is a page for operators (inspect.go): what became of a key, and what its
 // retry gets. The program prints the page's address and a password at the start.
 //
-// Do not copy two parts. The members, and with -store memory or redis also the ledger, are
-// kept in memory. Authentication believes every user name, and a user may transfer the
-// money of another.
+// Copy the files of this folder, and not internal/shop, which only demonstrates: it keeps
+// members, and with -store memory or redis also the ledger, in memory. Its authentication
+// believes every user name, and a user may transfer the money of another.
 package main
 
 import (
@@ -62,6 +60,7 @@ import (
 	"github.com/oncekey/oncekey/adapters/inspector"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/examples/payments/internal/shop"
 )
 
 // An orchestrator commonly grants 30 seconds between SIGTERM and SIGKILL.
@@ -96,7 +95,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 func serve(ctx context.Context, s settings, stdout io.Writer) (err error) {
-	lines, err := openJournal(s.ledger)
+	lines, err := shop.OpenJournal(s.ledger)
 	if err != nil {
 		return err
 	}
@@ -109,11 +108,11 @@ func serve(ctx context.Context, s settings, stdout io.Writer) (err error) {
 	defer func() { err = errors.Join(err, opened.close()) }()
 
 	events := inspector.Remember(event.Log(nil), 10_000)
-	engine, err := core.New(opened.store, core.ScopeBy(userOf), core.WithObserver(events))
+	engine, err := core.New(opened.store, core.ScopeBy(shop.UserOf), core.WithObserver(events))
 	if err != nil {
 		return err
 	}
-	handler := routers[s.router](newShop(opened), engine, s.times)
+	handler := routers[s.router](service{shop.New(opened.ledger, opened.bank)}, engine, s.times)
 	token := rand.Text()
 	if s.inspect {
 		if handler, err = withInspector(handler, engine, events, token); err != nil {
@@ -124,7 +123,7 @@ func serve(ctx context.Context, s settings, stdout io.Writer) (err error) {
 		Handler:           handler,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       30 * time.Second,
-		WriteTimeout:      slowest + time.Minute, // the timeout includes the handler's time
+		WriteTimeout:      shop.SlowestCard + time.Minute, // the timeout includes the handler's time
 		IdleTimeout:       2 * time.Minute,
 	}
 	var listen net.ListenConfig
@@ -138,6 +137,7 @@ func serve(ctx context.Context, s settings, stdout io.Writer) (err error) {
 	if s.inspect {
 		fmt.Fprintf(stdout, "operators at http://%s%s/ with any name and the password %s\n", listener.Addr(), inspectorPath, token)
 	}
+	fmt.Fprint(stdout, shop.Demonstration(listener.Addr().String()))
 
 	select {
 	case err := <-ended:

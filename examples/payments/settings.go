@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"net"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,8 +16,19 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/policy"
 )
+
+// routers are the values of -router. Both serve the same handlers under the same
+// policies.
+var routers = map[string]func(s service, engine *core.Engine, times times) http.Handler{
+	"chi": chiRouter,
+	"gin": ginRouter,
+}
+
+// times are those of the policies that flags set.
+type times struct{ lockTTL, storeTimeout time.Duration }
 
 // settings are the values of the command line.
 type settings struct {

@@ -1,4 +1,4 @@
-package main
+package shop
 
 import (
 	"bytes"
@@ -24,53 +24,54 @@ const (
 	cardHuge             = "tok_huge"               // tok_huge:2000000 responds with that many bytes
 )
 
-const (
-	slowest = 10 * time.Minute
-	hugest  = 64 << 20
-)
+// SlowestCard is the longest time of a charge.
+const SlowestCard = 10 * time.Minute
 
-type card struct {
+const hugest = 64 << 20
+
+// Card is the card of a payment, which decides its end.
+type Card struct {
 	name  string
 	delay time.Duration // of tok_slow
 	size  int           // of tok_huge
 }
 
 // UnmarshalText reads a token; encoding/json calls it.
-func (c *card) UnmarshalText(token []byte) error {
+func (c *Card) UnmarshalText(token []byte) error {
 	plain := []string{
 		cardOK, cardDeclined, cardRateLimited, cardGatewayDown, cardPanic, cardCrashAfterCharge, cardStream,
 	}
 	name, argument, _ := strings.Cut(string(token), ":")
-	*c = card{name: name}
+	*c = Card{name: name}
 	var err error
 	switch {
 	case slices.Contains(plain, string(token)):
 	case name == cardSlow:
 		c.delay, err = time.ParseDuration(argument)
-		if err != nil || c.delay <= 0 || c.delay > slowest {
-			return badRequest(fmt.Sprintf("card %q: give a duration of at most %v, as in tok_slow:2s", token, slowest))
+		if err != nil || c.delay <= 0 || c.delay > SlowestCard {
+			return BadRequest(fmt.Sprintf("card %q: give a duration of at most %v, as in tok_slow:2s", token, SlowestCard))
 		}
 	case name == cardHuge:
 		c.size, err = strconv.Atoi(argument)
 		if err != nil || c.size <= 0 || c.size > hugest {
-			return badRequest(fmt.Sprintf("card %q: give 1 to %d bytes, as in tok_huge:2000000", token, hugest))
+			return BadRequest(fmt.Sprintf("card %q: give 1 to %d bytes, as in tok_huge:2000000", token, hugest))
 		}
 	default:
-		return badRequest(fmt.Sprintf("card %q is unknown: try tok_ok", token))
+		return BadRequest(fmt.Sprintf("card %q is unknown: try tok_ok", token))
 	}
 	return nil
 }
 
-// authorize is the provider's part before any money moves. It returns nil if the card
+// Authorize is the provider's part before any money moves. It returns nil if the card
 // may be charged.
-func (c card) authorize(ctx context.Context) error {
+func (c Card) Authorize(ctx context.Context) error {
 	switch c.name {
 	case cardDeclined:
-		return refusal{http.StatusPaymentRequired, "card was declined"}
+		return StatusError{http.StatusPaymentRequired, "card was declined"}
 	case cardRateLimited:
-		return refusal{http.StatusTooManyRequests, "too many payments: try again later"}
+		return StatusError{http.StatusTooManyRequests, "too many payments: try again later"}
 	case cardGatewayDown:
-		return refusal{http.StatusServiceUnavailable, "payment provider is down: try again later"}
+		return StatusError{http.StatusServiceUnavailable, "payment provider is down: try again later"}
 	case cardPanic:
 		panic("tok_panic: a bug before the charge")
 	case cardSlow:
@@ -83,14 +84,15 @@ func (c card) authorize(ctx context.Context) error {
 	return nil
 }
 
-func (c card) crashAfterCharge() {
+// CrashAfterCharge panics for the card of that name.
+func (c Card) CrashAfterCharge() {
 	if c.name == cardCrashAfterCharge {
 		panic("tok_crash_after_charge: a bug after the charge")
 	}
 }
 
-// respond writes the 201.
-func (c card) respond(w http.ResponseWriter, receipt receipt) {
+// Respond writes the 201.
+func (c Card) Respond(w http.ResponseWriter, receipt any) {
 	switch c.name {
 	case cardStream:
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -104,6 +106,6 @@ func (c card) respond(w http.ResponseWriter, receipt receipt) {
 		w.WriteHeader(http.StatusCreated)
 		w.Write(bytes.Repeat([]byte{'x'}, c.size))
 	default:
-		writeJSON(w, http.StatusCreated, receipt)
+		WriteJSON(w, http.StatusCreated, receipt)
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package shop
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 // postgresBank is a bank in the tables of tables.sql.
 type postgresBank struct{ pool *pgxpool.Pool }
 
-func (*postgresBank) move(ctx context.Context, t transfer) error {
+func (*postgresBank) Move(ctx context.Context, t Transfer) error {
 	tx, err := pgstore.Tx(ctx)
 	if err != nil {
 		return err
@@ -23,7 +23,7 @@ func (*postgresBank) move(ctx context.Context, t transfer) error {
 	return pgx.BeginFunc(ctx, tx, func(savepoint pgx.Tx) error { return t.inPostgres(ctx, savepoint) })
 }
 
-func (t transfer) inPostgres(ctx context.Context, tx pgx.Tx) error {
+func (t Transfer) inPostgres(ctx context.Context, tx pgx.Tx) error {
 	for _, p := range t.postings() {
 		changed, err := tx.Exec(ctx, `UPDATE payments.accounts SET balance = balance + $2 WHERE name = $1`, p.account, p.amount)
 		switch {
@@ -37,7 +37,7 @@ func (t transfer) inPostgres(ctx context.Context, tx pgx.Tx) error {
 	}
 	_, err := tx.Exec(ctx, `
 INSERT INTO payments.transfers (id, "from", "to", amount, "user", key) VALUES ($1, $2, $3, $4, $5, $6)`,
-		t.ID, t.From, t.To, t.Amount, userFrom(ctx), core.KeyFrom(ctx))
+		t.ID, t.From, t.To, t.Amount, UserFrom(ctx), core.KeyFrom(ctx))
 	switch {
 	case codeOf(err) == uniqueViolation:
 		return errMovedBefore(ctx, t)
@@ -47,7 +47,7 @@ INSERT INTO payments.transfers (id, "from", "to", amount, "user", key) VALUES ($
 	return nil
 }
 
-func (b *postgresBank) balances(ctx context.Context) (map[string]int64, error) {
+func (b *postgresBank) Balances(ctx context.Context) (map[string]int64, error) {
 	rows, err := b.pool.Query(ctx, `SELECT name, balance FROM payments.accounts`)
 	if err != nil {
 		return nil, err
@@ -62,10 +62,10 @@ func (b *postgresBank) balances(ctx context.Context) (map[string]int64, error) {
 	return balances, err
 }
 
-func (b *postgresBank) transfers(ctx context.Context) ([]transfer, error) {
+func (b *postgresBank) Transfers(ctx context.Context) ([]Transfer, error) {
 	rows, err := b.pool.Query(ctx, `SELECT id, "from", "to", amount, 'done' FROM payments.transfers ORDER BY number`)
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, pgx.RowToStructByPos[transfer])
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[Transfer])
 }

@@ -10,17 +10,24 @@ import (
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/handlertest"
+	"github.com/oncekey/oncekey/examples/payments/internal/paymentstest"
+	"github.com/oncekey/oncekey/examples/payments/internal/shop"
 )
+
+func TestPayments(t *testing.T) {
+	t.Parallel()
+	paymentstest.Run(t, run)
+}
 
 // ledgerInWorld is the ledger with the faults of a run.
 type ledgerInWorld struct {
-	ledger
+	shop.Ledger
 	world *handlertest.World
 }
 
-func (l ledgerInWorld) add(ctx context.Context, b book, e entry) (in entry, added bool, err error) {
+func (l ledgerInWorld) Add(ctx context.Context, b shop.Book, e shop.Entry) (in shop.Entry, added bool, err error) {
 	err = l.world.Call(ctx, "ledger: "+string(b), func(ctx context.Context) (err error) {
-		in, added, err = l.ledger.add(ctx, b, e)
+		in, added, err = l.Ledger.Add(ctx, b, e)
 		return err
 	})
 	return in, added, err
@@ -35,28 +42,28 @@ func TestMoneyIsSafeToRetry(t *testing.T) {
 		t.Fatal(err)
 	}
 	for router, build := range routers {
-		for path, b := range map[string]book{"/payments": charges, "/refunds": refunds} {
+		for path, b := range map[string]shop.Book{"/payments": shop.Charges, "/refunds": shop.Refunds} {
 			report := handlertest.Examine(t, func(w *handlertest.World) handlertest.Service {
-				books := newMemoryLedger(&journal{})
+				books := shop.NewMemoryLedger(&shop.Journal{})
 				return handlertest.Service{
 					Routes: func(engine *core.Engine) http.Handler {
-						return build(newShop(backend{ledger: ledgerInWorld{books, w}}), engine, times{30 * time.Second, 500 * time.Millisecond})
+						return build(service{shop.New(ledgerInWorld{books, w}, nil)}, engine, times{30 * time.Second, 500 * time.Millisecond})
 					},
 					Request: handlertest.Request{
 						Path: path, Body: `{"order_id":"42","amount":100,"currency":"EUR","card":"tok_ok"}`,
 						Header: http.Header{"Authorization": {"Bearer alice"}},
 					},
 					Effects: func() int {
-						entries, _ := books.all(w.Context()) // a memoryLedger never fails
+						entries, _ := books.All(w.Context()) // a ledger in memory never fails
 						return len(entries[b])
 					},
-					Scope: userOf,
+					Scope: shop.UserOf,
 				}
 			})
 			if err := report.Err(); err != nil {
 				t.Errorf("%s on %s: %v\n%s", path, router, err, report)
 			}
-			if b == charges && !strings.Contains(string(page), "```text\n"+report.String()+"```\n") {
+			if b == shop.Charges && !strings.Contains(string(page), "```text\n"+report.String()+"```\n") {
 				t.Errorf("docs/testing.md does not show, of %s,\n%s", router, report)
 			}
 		}

@@ -1,7 +1,8 @@
-package main
+package shop
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -20,17 +21,26 @@ const (
 	textCannotBeEncoded = "22021"
 )
 
-// tableLedger is a table that all processes share and that outlives each process.
-type tableLedger struct {
-	journal *journal
+//go:embed tables.sql
+var tables string
+
+// OverPostgres makes the tables of tables.sql, and returns the ledger and the bank in them.
+func OverPostgres(ctx context.Context, pool *pgxpool.Pool, j *Journal) (Ledger, Bank, error) {
+	_, err := pool.Exec(ctx, tables)
+	return &postgresLedger{j, pool}, &postgresBank{pool}, err
+}
+
+// postgresLedger is a table that all processes share and that outlives each process.
+type postgresLedger struct {
+	journal *Journal
 	pool    *pgxpool.Pool
 }
 
-// add inserts a row in a transaction of its own. For a side effect within the response's
-// transaction see transfer. A process that dies between this row and the stored response
+// Add inserts a row in a transaction of its own. For a side effect within the response's
+// transaction see postgresBank. A process that dies between this row and the stored response
 // leaves an abandoned key. The constraint lets the next attempt find the row, and a retry
 // under another key too.
-func (l *tableLedger) add(ctx context.Context, b book, e entry) (in entry, added bool, err error) {
+func (l *postgresLedger) Add(ctx context.Context, b Book, e Entry) (in Entry, added bool, err error) {
 	e = e.stamp(ctx)
 	var operation *string // null is not unique
 	if derived := core.DeriveKey(ctx, string(b)); derived != "" {
@@ -41,7 +51,7 @@ INSERT INTO payments.ledger (kind, operation, id, order_id, amount, currency, em
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT DO NOTHING`,
 		b, operation, e.ID, e.OrderID, e.Amount, e.Currency, e.Email, e.Text, e.User, e.Key, int64(e.Attempt), e.Time)
 	if err != nil {
-		return entry{}, false, explain(ctx, err)
+		return Entry{}, false, explain(ctx, err)
 	}
 	if inserted.RowsAffected() == 0 {
 		in, err = l.find(ctx, b, operation, e)
@@ -54,20 +64,20 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT DO NOTHIN
 }
 
 // find returns the row that prevents the insertion of e.
-func (l *tableLedger) find(ctx context.Context, b book, operation *string, e entry) (entry, error) {
+func (l *postgresLedger) find(ctx context.Context, b Book, operation *string, e Entry) (Entry, error) {
 	rows, err := l.pool.Query(ctx, `
 SELECT `+columns+` FROM payments.ledger
 WHERE kind = $1 AND (operation = $2 OR kind = 'charge' AND "user" = $3 AND order_id = $4) ORDER BY number LIMIT 1`,
 		b, operation, e.User, e.OrderID)
 	if err != nil {
-		return entry{}, explain(ctx, err)
+		return Entry{}, explain(ctx, err)
 	}
 	in, err := pgx.CollectExactlyOneRow(rows, scanEntry)
 	if err != nil {
-		return entry{}, explain(ctx, err)
+		return Entry{}, explain(ctx, err)
 	}
 	slog.ErrorContext(ctx, "the side effect has already happened", "kind", b, "id", in.ID, "attempt", e.Attempt)
-	return in.entry, nil
+	return in.Entry, nil
 }
 
 // columns are the columns of an entry, in scanEntry's order.
@@ -75,18 +85,18 @@ const columns = `kind, id, order_id, amount, currency, email, text, "user", key,
 
 func scanEntry(row pgx.CollectableRow) (page, error) {
 	var p page
-	err := row.Scan(&p.book, &p.ID, &p.OrderID, &p.Amount, &p.Currency, &p.Email, &p.Text, &p.User, &p.Key, &p.Attempt, &p.Time)
+	err := row.Scan(&p.Book, &p.ID, &p.OrderID, &p.Amount, &p.Currency, &p.Email, &p.Text, &p.User, &p.Key, &p.Attempt, &p.Time)
 	p.Time = p.Time.UTC()
 	return p, err
 }
 
 // page is an entry with its book.
 type page struct {
-	book
-	entry
+	Book
+	Entry
 }
 
-func (l *tableLedger) all(ctx context.Context) (map[book][]entry, error) {
+func (l *postgresLedger) All(ctx context.Context) (map[Book][]Entry, error) {
 	rows, err := l.pool.Query(ctx, `SELECT `+columns+` FROM payments.ledger ORDER BY number`)
 	if err != nil {
 		return nil, err
@@ -94,7 +104,7 @@ func (l *tableLedger) all(ctx context.Context) (map[book][]entry, error) {
 	pages, err := pgx.CollectRows(rows, scanEntry)
 	entries := emptyBooks()
 	for _, p := range pages {
-		entries[p.book] = append(entries[p.book], p.entry)
+		entries[p.Book] = append(entries[p.Book], p.Entry)
 	}
 	return entries, err
 }
@@ -106,7 +116,7 @@ func explain(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return fmt.Errorf("%w: %w", errCutShort, err)
 	case codeOf(err) == textCannotBeEncoded:
-		return badRequest("text cannot hold NUL characters or broken UTF-8")
+		return BadRequest("text cannot hold NUL characters or broken UTF-8")
 	default:
 		return err
 	}

@@ -1,12 +1,9 @@
-package main
+package shop
 
 import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
-	"math"
-	"strconv"
 
 	"github.com/go-sql-driver/mysql"
 
@@ -31,36 +28,10 @@ var mysqlTables = []string{
 	`INSERT IGNORE INTO payments_accounts (name, balance) VALUES ('alice', 10000), ('bob', 10000), ('carol', 10000)`,
 }
 
-// openMySQL keeps the records, the ledger and the bank in MySQL or MariaDB.
-func openMySQL(ctx context.Context, s settings, j *journal) (backend, error) {
-	config, err := mysql.ParseDSN(s.dsn)
-	if err != nil {
-		return backend{}, fmt.Errorf("mysql: %w", err)
-	}
-	// A process that freezes within a transfer keeps its rows locked, even for the attempt
-	// that takes over after the lease. So the server closes a connection that is idle for as
-	// long as the lease, in whole seconds, and rolls its transaction back. The pool closes
-	// idle connections before that.
-	if config.Params == nil {
-		config.Params = map[string]string{}
-	}
-	config.Params["wait_timeout"] = strconv.FormatFloat(math.Ceil(s.times.lockTTL.Seconds()), 'f', 0, 64)
-	if config.Timeout == 0 {
-		config.Timeout = connectTimeout
-	}
-	b, db, err := openSQL(ctx, "mysql", config.FormatDSN(), sqlstore.MySQL(), `number BIGINT AUTO_INCREMENT PRIMARY KEY`, mysqlTables, j)
-	if err != nil {
-		return backend{}, err
-	}
-	db.SetConnMaxIdleTime(s.times.lockTTL / 2)
-	b.bank = &mysqlBank{db}
-	return b, nil
-}
-
 // mysqlBank is a bank in the tables of mysqlTables.
 type mysqlBank struct{ db *sql.DB }
 
-func (*mysqlBank) move(ctx context.Context, t transfer) error {
+func (*mysqlBank) Move(ctx context.Context, t Transfer) error {
 	tx, err := sqlstore.Tx(ctx)
 	if err != nil {
 		return err
@@ -80,7 +51,7 @@ func (*mysqlBank) move(ctx context.Context, t transfer) error {
 	return err
 }
 
-func (t transfer) inMySQL(ctx context.Context, tx *sql.Tx) error {
+func (t Transfer) inMySQL(ctx context.Context, tx *sql.Tx) error {
 	for _, p := range t.postings() {
 		result, err := tx.ExecContext(ctx, `UPDATE payments_accounts SET balance = balance + ? WHERE name = ?`, p.amount, p.account)
 		if number := numberOf(err); number == checkViolated || number == checkViolatedInMariaDB {
@@ -99,7 +70,7 @@ func (t transfer) inMySQL(ctx context.Context, tx *sql.Tx) error {
 	}
 	_, err := tx.ExecContext(ctx, `
 INSERT INTO payments_transfers (id, payer, payee, amount, requester, request_key) VALUES (?, ?, ?, ?, ?, ?)`,
-		t.ID, t.From, t.To, t.Amount, userFrom(ctx), core.KeyFrom(ctx))
+		t.ID, t.From, t.To, t.Amount, UserFrom(ctx), core.KeyFrom(ctx))
 	switch {
 	case numberOf(err) == duplicateEntry:
 		return errMovedBefore(ctx, t)
@@ -117,7 +88,7 @@ func numberOf(err error) uint16 {
 	return 0
 }
 
-func (b *mysqlBank) balances(ctx context.Context) (map[string]int64, error) {
+func (b *mysqlBank) Balances(ctx context.Context) (map[string]int64, error) {
 	rows, err := b.db.QueryContext(ctx, `SELECT name, balance FROM payments_accounts`)
 	if err != nil {
 		return nil, err
@@ -135,15 +106,15 @@ func (b *mysqlBank) balances(ctx context.Context) (map[string]int64, error) {
 	return balances, rows.Err()
 }
 
-func (b *mysqlBank) transfers(ctx context.Context) ([]transfer, error) {
+func (b *mysqlBank) Transfers(ctx context.Context) ([]Transfer, error) {
 	rows, err := b.db.QueryContext(ctx, `SELECT id, payer, payee, amount, 'done' FROM payments_transfers ORDER BY number`)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var all []transfer
+	var all []Transfer
 	for rows.Next() {
-		var t transfer
+		var t Transfer
 		if err := rows.Scan(&t.ID, &t.From, &t.To, &t.Amount, &t.Status); err != nil {
 			return nil, err
 		}

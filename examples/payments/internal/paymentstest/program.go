@@ -1,4 +1,5 @@
-package main
+// Package paymentstest tests the payments program from outside: by its command line, its output and its responses.
+package paymentstest
 
 import (
 	"bufio"
@@ -11,15 +12,33 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
-
-	"github.com/oncekey/oncekey/core"
-	"github.com/oncekey/oncekey/core/memstore"
 )
 
-func TestWrongFlagsAreNamed(t *testing.T) {
-	t.Parallel()
+// Main is the program, with its dependencies as parameters. When ctx ends, it shuts down in
+// order and returns the exit code.
+type Main = func(ctx context.Context, args []string, stdout, stderr io.Writer) int
+
+// routers are the values of -router.
+var routers = []string{"chi", "gin"}
+
+// Run tests the program.
+func Run(t *testing.T, run Main) {
+	t.Helper()
+	for name, test := range map[string]func(*testing.T, Main){
+		"wrong flags are named": wrongFlags, "help lists the flags": help, "what cannot be opened is named": cannotBeOpened,
+		"a signal ends the program in order": signalEndsInOrder, "inspector": inspector, "README's transcript": transcript,
+		"commands": commands, "scenarios": bothRouters, "transfers need a database": transfersNeedADatabase,
+		"an empty ledger": emptyLedger, "the ledger says who paid for what": ledgerSaysWhoPaidForWhat,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, run)
+		})
+	}
+}
+
+func wrongFlags(t *testing.T, run Main) {
 	tests := []struct{ args, flag, value, right string }{
 		{"-router echo", "-router", `"echo"`, "chi or gin"},
 		{"-store oracle", "-store", `"oracle"`, "memory, mysql, postgres, redis, sqlite or tiered"},
@@ -50,8 +69,7 @@ func TestWrongFlagsAreNamed(t *testing.T) {
 	}
 }
 
-func TestHelpListsTheFlags(t *testing.T) {
-	t.Parallel()
+func help(t *testing.T, run Main) {
 	var stdout, stderr bytes.Buffer
 	if code := run(t.Context(), []string{"-h"}, &stdout, &stderr); code != 0 || stderr.Len() > 0 {
 		t.Errorf("code %d, stderr %q, want neither", code, &stderr)
@@ -63,8 +81,7 @@ func TestHelpListsTheFlags(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeOpenedIsNamed(t *testing.T) {
-	t.Parallel()
+func cannotBeOpened(t *testing.T, run Main) {
 	taken := httptest.NewServer(http.NotFoundHandler())
 	defer taken.Close()
 	missing := filepath.Join(t.TempDir(), "no such folder", "ledger")
@@ -84,24 +101,20 @@ func TestWhatCannotBeOpenedIsNamed(t *testing.T) {
 	}
 }
 
-// Case 9: a signal ends the program after its running requests.
-func TestSignalEndsInOrder(t *testing.T) {
-	t.Parallel()
-	for router := range routers {
+// signalEndsInOrder is case 9: a signal ends the program after its running requests.
+func signalEndsInOrder(t *testing.T, run Main) {
+	for _, router := range routers {
 		t.Run(router, func(t *testing.T) {
 			t.Parallel()
-			p := startProgram(t, "-router", router, "-addr", "127.0.0.1:0")
+			p := startProgram(t, run, "-router", router)
 			answered := make(chan int, 1)
 			go func() {
+				defer close(answered) // also where send fails the test
 				response, _ := send(t, p.url, pay("k", "tok_slow:300ms", 201))
-				answered <- response.StatusCode
+				answered <- response.code
 			}()
 			awaitAttempt(t, p.url)
-			p.signal()
-			if code := <-p.exited; code != 0 {
-				t.Errorf("exit code %d, want 0; stderr:\n%s", code, &p.stderr)
-			}
-			<-p.quiet
+			p.end()
 			if status := <-answered; status != http.StatusCreated {
 				t.Errorf("the request in flight got %d, want 201", status)
 			}
@@ -109,38 +122,50 @@ func TestSignalEndsInOrder(t *testing.T) {
 	}
 }
 
-// program is a running run.
+// program is the running program.
 type program struct {
+	t      *testing.T
 	url    string
+	lines  chan string // that follow the address; closed at the end
 	signal context.CancelFunc
 	exited chan int
-	quiet  chan struct{} // closed at the end of stdout
-	stderr bytes.Buffer  // read it only after exited
+	stderr bytes.Buffer // read it only after exited
 }
 
-func startProgram(t *testing.T, args ...string) *program {
+// startProgram runs the program on a free port, until the test ends.
+func startProgram(t *testing.T, run Main, args ...string) *program {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	t.Cleanup(cancel)
-	p := &program{signal: cancel, exited: make(chan int, 1), quiet: make(chan struct{})}
+	p := &program{t: t, lines: make(chan string, 100), signal: cancel, exited: make(chan int, 1)}
 	stdout, output := io.Pipe()
 	go func() {
-		p.exited <- run(ctx, args, output, &p.stderr)
+		p.exited <- run(ctx, append(args, "-addr", "127.0.0.1:0"), output, &p.stderr)
+		close(p.exited)
 		output.Close()
 	}()
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	match := regexp.MustCompile(`^listening on (http://127\.0\.0\.1:\d+)\n$`).FindStringSubmatch(line)
-	if match == nil {
-		t.Fatalf("the first line is %q (%v)", line, err)
-	}
 	go func() {
-		if rest, _ := io.ReadAll(stdout); len(rest) > 0 {
-			t.Errorf("more than one line on stdout: %q", rest)
+		defer close(p.lines)
+		for lines := bufio.NewScanner(stdout); lines.Scan(); {
+			p.lines <- lines.Text()
 		}
-		close(p.quiet)
 	}()
+	t.Cleanup(p.end)
+	line := <-p.lines
+	match := regexp.MustCompile(`^listening on (http://127\.0\.0\.1:\d+)$`).FindStringSubmatch(line)
+	if match == nil {
+		t.Fatalf("the first line is %q", line)
+	}
 	p.url = match[1]
 	return p
+}
+
+// end signals the program, and wants an orderly end.
+func (p *program) end() {
+	p.t.Helper()
+	p.signal()
+	if code := <-p.exited; code != 0 { // 0 also after the first call
+		p.t.Errorf("exit code %d, want 0; stderr:\n%s", code, &p.stderr)
+	}
 }
 
 // awaitAttempt returns when a handler runs.
@@ -155,41 +180,4 @@ func awaitAttempt(t *testing.T, url string) {
 		<-ticker.C
 	}
 	t.Fatal("no handler runs after a minute")
-}
-
-// The slowest card takes longer than the lease and ends within MaxRun. The client's
-// disconnect does not end its handler.
-func TestSlowestCardIsCharged(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		engine, err := core.New(memstore.New(), core.ScopeBy(userOf))
-		if err != nil {
-			t.Fatal(err)
-		}
-		books := newMemoryLedger(&journal{})
-		ctx, disconnect := context.WithCancel(t.Context())
-		time.AfterFunc(time.Second, disconnect)
-		request := httptest.NewRequestWithContext(ctx, http.MethodPost, "/payments", strings.NewReader(order("tok_slow:10m")))
-		request.Header.Set("Authorization", "Bearer alice")
-		request.Header.Set(core.KeyHeader, "k")
-		recorder := httptest.NewRecorder()
-		chiRouter(newShop(backend{ledger: books}), engine, times{100 * time.Millisecond, time.Second}).ServeHTTP(recorder, request)
-		if recorder.Code != http.StatusCreated || len(books.entries[charges]) != 1 {
-			t.Errorf("got %d and %d charges, want 201 and one charge", recorder.Code, len(books.entries[charges]))
-		}
-	})
-}
-
-// A cancelled handler leaves the response to the engine.
-func TestSlowCardIsCutShort(t *testing.T) {
-	t.Parallel()
-	books := newMemoryLedger(&journal{})
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	request := httptest.NewRequestWithContext(ctx, http.MethodPost, "/payments", strings.NewReader(order("tok_slow:10m")))
-	recorder := httptest.NewRecorder()
-	newShop(backend{ledger: books}).pay(recorder, request)
-	if recorder.Body.Len() > 0 || len(recorder.Header()) > 0 || len(books.entries[charges]) > 0 {
-		t.Errorf("wrote %v %q, and charged %v, want no response and no charge", recorder.Header(), recorder.Body, books.entries[charges])
-	}
 }

@@ -1,4 +1,4 @@
-package main
+package shop
 
 import (
 	"context"
@@ -11,18 +11,19 @@ import (
 	"github.com/oncekey/oncekey/core"
 )
 
-// book names the kind of a side effect.
-type book string
+// Book names the kind of a side effect.
+type Book string
 
+// The kinds of side effects.
 const (
-	charges     book = "charge"
-	refunds     book = "refund"
-	memberships book = "member"
-	notes       book = "note"
+	Charges     Book = "charge"
+	Refunds     Book = "refund"
+	memberships Book = "member"
+	notes       Book = "note"
 )
 
-// entry is one side effect.
-type entry struct {
+// Entry is one side effect.
+type Entry struct {
 	ID       string    `json:"id,omitempty"`
 	OrderID  string    `json:"order_id,omitempty"`
 	Amount   int64     `json:"amount,omitempty"`
@@ -36,43 +37,43 @@ type entry struct {
 }
 
 // stamp adds the user and the key of the request.
-func (e entry) stamp(ctx context.Context) entry {
-	e.User, e.Key, e.Time = userFrom(ctx), core.KeyFrom(ctx), time.Now().UTC().Truncate(time.Millisecond)
+func (e Entry) stamp(ctx context.Context) Entry {
+	e.User, e.Key, e.Time = UserFrom(ctx), core.KeyFrom(ctx), time.Now().UTC().Truncate(time.Millisecond)
 	if lease, guarded := core.LeaseFrom(ctx); guarded {
 		e.Attempt = lease.Attempt
 	}
 	return e
 }
 
-// ledger records the side effects that happened, independent of the responses.
-type ledger interface {
-	// add makes the side effect. It is the last defence against a second one: the book
+// Ledger records the side effects that happened, independent of the responses.
+type Ledger interface {
+	// Add makes the side effect. It is the last defence against a second one: the book
 	// accepts each operation once and each order of a user once, even under other keys and
 	// after the record store has lost a record. It returns the entry in the book, and
 	// whether that entry is new. Without an error the side effect has happened, now or
 	// before.
-	add(ctx context.Context, b book, e entry) (in entry, added bool, err error)
-	// all returns every entry, oldest first.
-	all(ctx context.Context) (map[book][]entry, error)
+	Add(ctx context.Context, b Book, e Entry) (in Entry, added bool, err error)
+	// All returns every entry, oldest first.
+	All(ctx context.Context) (map[Book][]Entry, error)
 }
 
-func emptyBooks() map[book][]entry {
-	return map[book][]entry{charges: {}, refunds: {}, memberships: {}, notes: {}}
+func emptyBooks() map[Book][]Entry {
+	return map[Book][]Entry{Charges: {}, Refunds: {}, memberships: {}, notes: {}}
 }
 
-// memoryLedger belongs to this process and ends with it.
 type memoryLedger struct {
-	journal *journal
+	journal *Journal
 	mu      sync.Mutex
-	entries map[book][]entry
-	index   map[string]entry // by each of the entry's identities
+	entries map[Book][]Entry
+	index   map[string]Entry // by each of the entry's identities
 }
 
-func newMemoryLedger(j *journal) *memoryLedger {
-	return &memoryLedger{journal: j, entries: emptyBooks(), index: make(map[string]entry)}
+// NewMemoryLedger returns a ledger that belongs to this process and ends with it.
+func NewMemoryLedger(j *Journal) Ledger {
+	return &memoryLedger{journal: j, entries: emptyBooks(), index: make(map[string]Entry)}
 }
 
-func (l *memoryLedger) add(ctx context.Context, b book, e entry) (in entry, added bool, err error) {
+func (l *memoryLedger) Add(ctx context.Context, b Book, e Entry) (in Entry, added bool, err error) {
 	e = e.stamp(ctx)
 	identities := e.identities(ctx, b)
 	l.mu.Lock()
@@ -83,7 +84,7 @@ func (l *memoryLedger) add(ctx context.Context, b book, e entry) (in entry, adde
 		}
 	}
 	if err := l.journal.append(b, e); err != nil {
-		return entry{}, false, err
+		return Entry{}, false, err
 	}
 	l.entries[b] = append(l.entries[b], e)
 	for _, identity := range identities {
@@ -94,18 +95,18 @@ func (l *memoryLedger) add(ctx context.Context, b book, e entry) (in entry, adde
 
 // identities are unique to one entry of a ledger. The constraints in tables.sql are the
 // same.
-func (e entry) identities(ctx context.Context, b book) []string {
+func (e Entry) identities(ctx context.Context, b Book) []string {
 	var all []string
 	if operation := core.DeriveKey(ctx, string(b)); operation != "" {
 		all = append(all, operation)
 	}
-	if b == charges {
+	if b == Charges {
 		all = append(all, fmt.Sprintf("%q %q", e.User, e.OrderID))
 	}
 	return all
 }
 
-func (l *memoryLedger) all(context.Context) (map[book][]entry, error) {
+func (l *memoryLedger) All(context.Context) (map[Book][]Entry, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	copied := emptyBooks()
@@ -115,25 +116,25 @@ func (l *memoryLedger) all(context.Context) (map[book][]entry, error) {
 	return copied, nil
 }
 
-// showLedger responds to GET /ledger with this process's side effects, or with tables
+// ShowLedger responds to GET /ledger with this process's side effects, or with tables
 // with those of all processes ever. It requires no user, which suits only an example.
-func (s *shop) showLedger(w http.ResponseWriter, r *http.Request) {
-	entries, err := s.ledger.all(r.Context())
+func (s *Shop) ShowLedger(w http.ResponseWriter, r *http.Request) {
+	entries, err := s.Ledger.All(r.Context())
 	if err != nil {
-		writeError(w, err)
+		WriteError(w, err)
 		return
 	}
 	shown := struct {
-		Charges   []entry    `json:"charges"`
-		Refunds   []entry    `json:"refunds"`
-		Members   []entry    `json:"members"`
-		Notes     []entry    `json:"notes"`
-		Transfers []transfer `json:"transfers,omitempty"`
+		Charges   []Entry    `json:"charges"`
+		Refunds   []Entry    `json:"refunds"`
+		Members   []Entry    `json:"members"`
+		Notes     []Entry    `json:"notes"`
+		Transfers []Transfer `json:"transfers,omitempty"`
 		Attempts  int64      `json:"attempts"` // of this process
-	}{entries[charges], entries[refunds], entries[memberships], entries[notes], nil, s.attempts.Load()}
-	if s.bank != nil {
-		if shown.Transfers, err = s.bank.transfers(r.Context()); err != nil {
-			writeError(w, err)
+	}{entries[Charges], entries[Refunds], entries[memberships], entries[notes], nil, s.attempts.Load()}
+	if s.Bank != nil {
+		if shown.Transfers, err = s.Bank.Transfers(r.Context()); err != nil {
+			WriteError(w, err)
 			return
 		}
 	}
@@ -143,8 +144,8 @@ func (s *shop) showLedger(w http.ResponseWriter, r *http.Request) {
 	indented.Encode(shown)
 }
 
-// showAttempts responds to GET /attempts with the number of handler runs in this
+// ShowAttempts responds to GET /attempts with the number of handler runs in this
 // process. The engine's own responses do not raise the number.
-func (s *shop) showAttempts(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, map[string]int64{"attempts": s.attempts.Load()})
+func (s *Shop) ShowAttempts(w http.ResponseWriter, _ *http.Request) {
+	WriteJSON(w, http.StatusOK, map[string]int64{"attempts": s.attempts.Load()})
 }

@@ -1,4 +1,4 @@
-package main
+package shop
 
 import (
 	"encoding/json"
@@ -6,18 +6,20 @@ import (
 	"os"
 )
 
-// journal is the -ledger FILE of this process, with one line per entry.
-type journal struct{ file *os.File } // nil without -ledger
+// Journal is the -ledger FILE of this process, with one line per entry.
+type Journal struct{ file *os.File } // nil without -ledger
 
-func openJournal(path string) (*journal, error) {
+// OpenJournal opens the file, or none if the path is empty.
+func OpenJournal(path string) (*Journal, error) {
 	if path == "" {
-		return &journal{}, nil
+		return &Journal{}, nil
 	}
 	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600) //nolint:gosec // the operator names the file
-	return &journal{file}, err
+	return &Journal{file}, err
 }
 
-func (j *journal) Close() error {
+// Close closes the file.
+func (j *Journal) Close() error {
 	if j.file == nil {
 		return nil
 	}
@@ -25,14 +27,14 @@ func (j *journal) Close() error {
 }
 
 // append writes one line with one call, so that processes can share the file.
-func (j *journal) append(b book, e entry) error {
+func (j *Journal) append(b Book, e Entry) error {
 	if j.file == nil {
 		return nil
 	}
 	line, err := json.Marshal(struct {
-		Kind book `json:"kind"`
+		Kind Book `json:"kind"`
 		PID  int  `json:"pid"`
-		entry
+		Entry
 	}{b, os.Getpid(), e})
 	if err != nil {
 		return err

@@ -1,9 +1,6 @@
-package main
+package paymentstest
 
 import (
-	"bufio"
-	"bytes"
-	"context"
 	"io"
 	"net/http"
 	"regexp"
@@ -11,29 +8,20 @@ import (
 	"testing"
 )
 
-var announced = regexp.MustCompile(`^operators at (http://\S+) with any name and the password (\S+)\n$`)
+var announced = regexp.MustCompile(`^operators at (http://\S+) with any name and the password (\S+)$`)
 
-// The program prints where operators find a payment, on both routers.
-func TestInspector(t *testing.T) {
-	t.Parallel()
-	for router := range routers {
+// inspector: the program prints where operators find a payment, on both routers.
+func inspector(t *testing.T, run Main) {
+	for _, router := range routers {
 		t.Run(router, func(t *testing.T) {
 			t.Parallel()
-			ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-			stdout, output := io.Pipe()
-			ended := make(chan int, 1)
-			go func() {
-				ended <- run(ctx, []string{"-router", router, "-addr", "127.0.0.1:0", "-inspect"}, output, new(bytes.Buffer))
-			}()
-			defer func() { stop(); <-ended }()
-			lines := bufio.NewReader(stdout)
-			first, _ := lines.ReadString('\n')
-			second, _ := lines.ReadString('\n')
-			found := announced.FindStringSubmatch(second)
+			p := startProgram(t, run, "-router", router, "-inspect")
+			line := <-p.lines
+			found := announced.FindStringSubmatch(line)
 			if found == nil {
-				t.Fatalf("the program prints %q", first+second)
+				t.Fatalf("the program prints %q", line)
 			}
-			send(t, strings.TrimSpace(strings.TrimPrefix(first, "listening on ")), pay("order-42", "tok_ok", 201))
+			send(t, p.url, pay("order-42", "tok_ok", 201))
 
 			for password, want := range map[string]int{found[2]: http.StatusOK, "guessed": http.StatusUnauthorized} {
 				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, found[1]+"find", strings.NewReader("key=order-42&scope=alice&target=POST+/payments"))

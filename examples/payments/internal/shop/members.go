@@ -1,4 +1,4 @@
-package main
+package shop
 
 import (
 	"fmt"
@@ -26,11 +26,12 @@ func newMembers() members {
 	return members{email: make(map[string]string), taken: make(map[string]bool)}
 }
 
-func (s *shop) createMember(w http.ResponseWriter, r *http.Request) {
-	s.countAttempt()
+// CreateMember responds to POST /members.
+func (s *Shop) CreateMember(w http.ResponseWriter, r *http.Request) {
+	s.CountAttempt()
 	wanted, err := readMember(w, r)
 	if err != nil {
-		writeError(w, err)
+		WriteError(w, err)
 		return
 	}
 	s.members.mu.Lock()
@@ -38,15 +39,16 @@ func (s *shop) createMember(w http.ResponseWriter, r *http.Request) {
 	wanted.ID = fmt.Sprintf("mem_%d", len(s.members.email)+1)
 	if s.setEmail(w, r, wanted) {
 		w.Header().Set("Location", "/members/"+wanted.ID)
-		writeJSON(w, http.StatusCreated, wanted)
+		WriteJSON(w, http.StatusCreated, wanted)
 	}
 }
 
-func (s *shop) changeMember(w http.ResponseWriter, r *http.Request) {
-	s.countAttempt()
+// ChangeMember responds to PATCH /members/{id}.
+func (s *Shop) ChangeMember(w http.ResponseWriter, r *http.Request) {
+	s.CountAttempt()
 	wanted, err := readMember(w, r)
 	if err != nil {
-		writeError(w, err)
+		WriteError(w, err)
 		return
 	}
 	s.members.mu.Lock()
@@ -54,32 +56,32 @@ func (s *shop) changeMember(w http.ResponseWriter, r *http.Request) {
 	wanted.ID = r.PathValue("id")
 	email, known := s.members.email[wanted.ID]
 	if !known {
-		writeError(w, refusal{http.StatusNotFound, "member is unknown"})
+		WriteError(w, StatusError{http.StatusNotFound, "member is unknown"})
 		return
 	}
 	if email == wanted.Email || s.setEmail(w, r, wanted) {
-		writeJSON(w, http.StatusOK, wanted)
+		WriteJSON(w, http.StatusOK, wanted)
 	}
 }
 
 // setEmail gives the member an email. When it returns false, it has written the response.
 // The caller holds the lock.
-func (s *shop) setEmail(w http.ResponseWriter, r *http.Request, m member) bool {
+func (s *Shop) setEmail(w http.ResponseWriter, r *http.Request, m member) bool {
 	if s.members.taken[m.Email] {
 		// No side effect has happened. Releasing the key lets the client correct the email
 		// and send it under the same key.
 		failure.MarkRetryable(r.Context(), "email is taken")
-		writeError(w, refusal{http.StatusConflict, "email is taken: choose another"})
+		WriteError(w, StatusError{http.StatusConflict, "email is taken: choose another"})
 		return false
 	}
-	in, added, err := s.ledger.add(r.Context(), memberships, entry{ID: m.ID, Email: m.Email})
+	in, added, err := s.Ledger.Add(r.Context(), memberships, Entry{ID: m.ID, Email: m.Email})
 	if err != nil {
-		writeError(w, err)
+		WriteError(w, err)
 		return false
 	}
 	failure.MarkExecuted(r.Context()) // from here on the response is kept
 	if !added {                       // a process that died had added the member, and its members are lost
-		writeError(w, refusal{http.StatusConflict, "this happened before, as member " + in.ID + ", and its response was lost"})
+		WriteError(w, StatusError{http.StatusConflict, "this happened before, as member " + in.ID + ", and its response was lost"})
 		return false
 	}
 	delete(s.members.taken, s.members.email[m.ID])
@@ -89,12 +91,12 @@ func (s *shop) setEmail(w http.ResponseWriter, r *http.Request, m member) bool {
 
 func readMember(w http.ResponseWriter, r *http.Request) (member, error) {
 	var m member
-	if err := readJSON(w, r, &m); err != nil {
+	if err := ReadJSON(w, r, &m); err != nil {
 		return m, err
 	}
 	address, err := mail.ParseAddress(m.Email)
 	if err != nil || address.Address != m.Email {
-		return m, badRequest("email must be an address, such as ada@example.com")
+		return m, BadRequest("email must be an address, such as ada@example.com")
 	}
 	return m, nil
 }

@@ -1,0 +1,128 @@
+package paymentstest
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// exchange is a command of README's transcript, and the output that README shows.
+type exchange struct{ command, output string }
+
+func readme(t *testing.T) (exchanges []exchange) {
+	t.Helper()
+	text, err := os.ReadFile("../../README.md") // from the folder of the program, whose test this is
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(text), "```console\n")
+	shown, _, closed := strings.Cut(rest, "```")
+	if !found || !closed {
+		t.Fatal("README has no transcript")
+	}
+	for part := range strings.SplitSeq(strings.TrimPrefix(shown, "$ "), "\n$ ") {
+		first, rest, _ := strings.Cut(part, "\n")
+		for strings.HasSuffix(first, "\\") {
+			var next string
+			next, rest, _ = strings.Cut(rest, "\n")
+			first += "\n" + next
+		}
+		exchanges = append(exchanges, exchange{first, rest})
+	}
+	return exchanges
+}
+
+// commands: the program prints the commands of README, each of them once.
+func commands(t *testing.T, run Main) {
+	p := startProgram(t, run)
+	p.end()
+	var printed strings.Builder
+	for line := range p.lines {
+		printed.WriteString(line + "\n")
+	}
+	var want []string
+	for _, e := range readme(t) {
+		if !slices.Contains(want, e.command) {
+			want = append(want, e.command)
+		}
+	}
+	output := strings.ReplaceAll(printed.String(), strings.TrimPrefix(p.url, "http://"), "127.0.0.1:8080")
+	got := regexp.MustCompile(`(?m)^curl (.*\\\n)*.*$`).FindAllString(output, -1)
+	if len(want) != 2 || !slices.Equal(got, want) {
+		t.Errorf("the program prints the commands\n%s\nREADME has\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// transcript: README's transcript is the program's output, on both routers. Dots stand for
+// lines, or for the rest of a line, that README omits.
+func transcript(t *testing.T, run Main) {
+	for _, router := range routers {
+		t.Run(router, func(t *testing.T) {
+			t.Parallel()
+			address := strings.TrimPrefix(newServer(t, run, router), "http://")
+			for _, e := range readme(t) {
+				if got := curl(t, address, e.command); !shown(e.output).MatchString(got) {
+					t.Errorf("%s\ngot:\n%s\nwant:\n%s", e.command, got, e.output)
+				}
+			}
+		})
+	}
+}
+
+// shown returns the pattern of a response. Dots in the text match omitted parts.
+func shown(text string) *regexp.Regexp {
+	pattern := regexp.QuoteMeta(strings.TrimSpace(text))
+	pattern = strings.ReplaceAll(pattern, "\n"+dots+"\n", "\n(?:.*\n)*?")
+	pattern = strings.ReplaceAll(pattern, dots, ".*")
+	return regexp.MustCompile(`\A` + pattern + `\s*\z`)
+}
+
+var (
+	dots     = regexp.QuoteMeta("...")
+	argument = regexp.MustCompile(`'([^']*)'|[^\s\\]+`)
+)
+
+// curl runs the command against another address, and returns the output of curl -i.
+func curl(t *testing.T, address, command string) string {
+	t.Helper()
+	words := argument.FindAllString(command, -1)
+	for i, word := range words {
+		words[i] = strings.Trim(word, "'")
+	}
+	if len(words) != 9 || words[0]+words[1]+words[3]+words[5]+words[7] != "curl-i-H-H--json" {
+		t.Fatalf("not a curl -i URL -H HEADER -H HEADER --json BODY: %s", command)
+	}
+	target, err := url.Parse("http://" + words[2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := words[8]
+	request := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: %d\r\n%s\r\n%s\r\n\r\n%s",
+		target.Path, address, len(body), words[4], words[6], body)
+	dialer := net.Dialer{Timeout: 5 * time.Second}
+	connection, err := dialer.DialContext(t.Context(), "tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close()
+	if err := connection.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(connection, request); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(connection)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(bytes.ReplaceAll(answer, []byte("\r\n"), []byte("\n")))
+	return strings.Replace(text, "Connection: close\n", "", 1) // only this test's client asks to close the connection
+}
