@@ -84,17 +84,18 @@ func help(t *testing.T, run Main) {
 func cannotBeOpened(t *testing.T, run Main) {
 	taken := httptest.NewServer(http.NotFoundHandler())
 	defer taken.Close()
-	missing := filepath.Join(t.TempDir(), "no such folder", "ledger")
-	for args, want := range map[string]string{
-		"-addr\n" + taken.Listener.Addr().String():                                 taken.Listener.Addr().String(),
-		"-ledger\n" + missing:                                                      missing,
-		"-store\npostgres\n-postgres\npostgres://127.0.0.1:1/shop?sslmode=disable": "postgres: ",
-		"-store\nsqlite\n-file\n" + missing:                                        "sqlite: ",
-		"-store\nmysql\n-dsn\nroot@tcp(127.0.0.1:1)/shop":                          "127.0.0.1:1",
-		"-store\ntiered\n-postgres\npostgres://127.0.0.1:1/shop?sslmode=disable":   "127.0.0.1:1",
+	missing := filepath.Join(t.TempDir(), "none", "ledger")
+	for _, row := range [][2]string{
+		{"-addr " + taken.Listener.Addr().String(), taken.Listener.Addr().String()},
+		{"-ledger " + missing, missing},
+		{"-store postgres -postgres postgres://127.0.0.1:1/shop?sslmode=disable", "postgres: "},
+		{"-store sqlite -file " + missing, "sqlite: "},
+		{"-store mysql -dsn root@tcp(127.0.0.1:1)/shop", "127.0.0.1:1"},
+		{"-store tiered -postgres postgres://127.0.0.1:1/shop?sslmode=disable", "127.0.0.1:1"},
 	} {
 		var stdout, stderr bytes.Buffer
-		code := run(t.Context(), strings.Split(args, "\n"), &stdout, &stderr)
+		args, want := row[0], row[1]
+		code := run(t.Context(), strings.Fields(args), &stdout, &stderr)
 		if code != 1 || stdout.Len() > 0 || !strings.Contains(stderr.String(), want) {
 			t.Errorf("%q: code %d, stdout %q, stderr %q, want code 1 and %s on stderr", args, code, &stdout, &stderr, want)
 		}
