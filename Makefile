@@ -22,7 +22,7 @@ MINIMUM     := 90
 # The modules: each beside the root has dependencies that users of the root must not get. All but tools, which has its own
 # workspace, are in go.work: go test work tests their packages together.
 MODULES := . core/pgstore core/sqlstore adapters/otel adapters/internal/rpc adapters/grpc adapters/connect adapters/mcp adapters/inspector/oncekey \
-	adapters/openapi/validation core/internal/foreign core/internal/system examples examples/bench tools
+	core/internal/foreign core/internal/system examples examples/bench tools
 
 # Those among them that users get, and that a release tags.
 PUBLISHED := . core/pgstore core/sqlstore adapters/otel adapters/internal/rpc adapters/grpc adapters/connect adapters/mcp adapters/inspector/oncekey

@@ -18,7 +18,7 @@ import (
 // The golden files of the package, which its tests compare to the byte.
 func TestGoldenFiles(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("../testdata/*.json")
+	files, err := filepath.Glob("../../../../adapters/openapi/testdata/*.json")
 	if err != nil || len(files) < 3 {
 		t.Fatalf("the files are %v, %v", files, err)
 	}
@@ -30,7 +30,7 @@ func TestGoldenFiles(t *testing.T) {
 
 func theirs(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile("../testdata/theirs.json")
+	text, err := os.ReadFile("../../../../adapters/openapi/testdata/theirs.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // linter is where tools/install-redocly.sh puts Redocly's command.
-const linter = "../../../build/redocly/node_modules/.bin/redocly"
+const linter = "../../../../build/redocly/node_modules/.bin/redocly"
 
 // Redocly's recommended rules find no error in our part of a document. Servers and security
 // are the service's own, and so are the summaries of its own operations.
@@ -21,7 +21,7 @@ func TestRedocly(t *testing.T) {
 	} {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
-			lint(t, theirs, filepath.Join("..", "testdata", file))
+			lint(t, theirs, filepath.Join("../../../../adapters/openapi/testdata", file))
 		})
 	}
 }
