@@ -10,14 +10,8 @@ import (
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/handlertest"
-	"github.com/oncekey/oncekey/examples/payments/internal/paymentstest"
 	"github.com/oncekey/oncekey/examples/payments/internal/shop"
 )
-
-func TestPayments(t *testing.T) {
-	t.Parallel()
-	paymentstest.Run(t, run)
-}
 
 // ledgerInWorld is the ledger with the faults of a run.
 type ledgerInWorld struct {

@@ -36,6 +36,7 @@ var rows = []row{
 	{"examples/bench", unracedOnly, "a benchmark: its parts are raced"},
 	{"examples/bench/internal/report", unracedOnly, "no concurrency"},
 	{"examples/quickstart", unracedOnly, "its work is done by a program that it builds"},
+	{"examples/payments/internal/program", unracedOnly, "its work is done by a program that it builds"},
 	{"core/internal/foreign/...", unracedOnly, "raced, its frameworks would be compiled a second time, and its guards are raced in adapters"},
 	{"core/internal/explore/model", unracedOnly, "Spin does the work"},
 	{"core/internal/explore/mutants", unracedOnly, "go test of mutants does the work"},

@@ -1,4 +1,4 @@
-package paymentstest
+package program_test
 
 import (
 	"encoding/json"
@@ -35,14 +35,15 @@ type scenario struct {
 	want  counts
 }
 
-// bothRouters runs every scenario on both routers, which must send equal responses: the same
-// status, header and bytes.
-func bothRouters(t *testing.T, run Main) {
+// Both routers run every scenario, and must send equal responses: the same status, header
+// and bytes.
+func TestScenariosOnBothRouters(t *testing.T) {
+	t.Parallel()
 	all := slices.Concat(paymentScenarios, invalidPayments(), memberScenarios, noteScenarios, accessScenarios)
 	for _, s := range all {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			onChi, onGin := play(t, run, "chi", s), play(t, run, "gin", s)
+			onChi, onGin := play(t, "chi", s), play(t, "gin", s)
 			for i := range s.steps {
 				if onChi[i] != onGin[i] {
 					t.Errorf("step %d: chi responds\n%s\nand gin\n%s", i+1, onChi[i], onGin[i])
@@ -52,10 +53,11 @@ func bothRouters(t *testing.T, run Main) {
 	}
 }
 
-// transfersNeedADatabase: without one there are no accounts to transfer money between.
-func transfersNeedADatabase(t *testing.T, run Main) {
+// Without a database there are no accounts to transfer money between.
+func TestTransfersNeedADatabase(t *testing.T) {
+	t.Parallel()
 	for _, router := range routers {
-		url := newServer(t, run, router)
+		url := newServer(t, router)
 		for _, s := range []step{
 			{path: "/transfers", key: "k", body: `{"from":"alice","to":"bob","amount":1}`},
 			{method: http.MethodGet, path: "/balances"},
@@ -68,9 +70,9 @@ func transfersNeedADatabase(t *testing.T, run Main) {
 }
 
 // play sends the requests one after another, and returns the responses.
-func play(t *testing.T, run Main, router string, s scenario) []string {
+func play(t *testing.T, router string, s scenario) []string {
 	t.Helper()
-	url := newServer(t, run, router)
+	url := newServer(t, router)
 	answers := make([]string, 0, len(s.steps))
 	for i, step := range s.steps {
 		response, body := send(t, url, step)
@@ -89,9 +91,9 @@ func play(t *testing.T, run Main, router string, s scenario) []string {
 }
 
 // newServer runs the program on a router, until the test ends.
-func newServer(t *testing.T, run Main, router string) (url string) {
+func newServer(t *testing.T, router string) (url string) {
 	t.Helper()
-	return startProgram(t, run, "-router", router).url
+	return startProgram(t, "-router", router).url
 }
 
 // head is a response without its body.
@@ -167,18 +169,18 @@ func readLedger(t *testing.T, url string) books {
 	return b
 }
 
-// emptyLedger has empty lists.
-func emptyLedger(t *testing.T, run Main) {
-	_, body := send(t, newServer(t, run, "chi"), step{method: "GET", path: "/ledger"})
+func TestEmptyLedgerHasEmptyLists(t *testing.T) {
+	t.Parallel()
+	_, body := send(t, newServer(t, "chi"), step{method: "GET", path: "/ledger"})
 	if strings.Contains(body, "null") || strings.Count(body, "[]") != 4 {
 		t.Errorf("got %s, want four empty lists", body)
 	}
 }
 
-// ledgerSaysWhoPaidForWhat expects the entries of the ledger.
-func ledgerSaysWhoPaidForWhat(t *testing.T, run Main) {
+func TestLedgerSaysWhoPaidForWhat(t *testing.T) {
+	t.Parallel()
 	for _, router := range routers {
-		url := newServer(t, run, router)
+		url := newServer(t, router)
 		send(t, url, pay("key-1", "tok_ok", 201).as("bob"))
 		send(t, url, join("key-2", "ada@example.com", 201))
 		send(t, url, change("", "mem_1", "eva@example.com", 200))

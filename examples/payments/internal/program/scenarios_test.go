@@ -1,4 +1,4 @@
-package paymentstest
+package program_test
 
 import (
 	"fmt"

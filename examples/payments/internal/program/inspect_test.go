@@ -1,4 +1,4 @@
-package paymentstest
+package program_test
 
 import (
 	"io"
@@ -10,12 +10,13 @@ import (
 
 var announced = regexp.MustCompile(`^operators at (http://\S+) with any name and the password (\S+)$`)
 
-// inspector: the program prints where operators find a payment, on both routers.
-func inspector(t *testing.T, run Main) {
+// The program prints where operators find a payment, on both routers.
+func TestInspector(t *testing.T) {
+	t.Parallel()
 	for _, router := range routers {
 		t.Run(router, func(t *testing.T) {
 			t.Parallel()
-			p := startProgram(t, run, "-router", router, "-inspect")
+			p := startProgram(t, "-router", router, "-inspect")
 			line := <-p.lines
 			found := announced.FindStringSubmatch(line)
 			if found == nil {

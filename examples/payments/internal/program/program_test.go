@@ -1,44 +1,63 @@
-// Package paymentstest tests the payments program from outside: by its command line, its output and its responses.
-package paymentstest
+// Package program_test tests the payments program from outside: by its command line, its output and its responses.
+package program_test
 
 import (
 	"bufio"
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 )
 
-// Main is the program, with its dependencies as parameters. When ctx ends, it shuts down in
-// order and returns the exit code.
-type Main = func(ctx context.Context, args []string, stdout, stderr io.Writer) int
+// binary is the program, which is built once for all tests.
+var binary string
+
+func TestMain(m *testing.M) {
+	folder, err := os.MkdirTemp("", "payments")
+	if err != nil {
+		panic(err)
+	}
+	binary = filepath.Join(folder, "payments")
+	build := exec.CommandContext(context.Background(), "go", "build", "-o", binary, "../..")
+	if output, err := build.CombinedOutput(); err != nil {
+		panic(fmt.Sprintf("go build: %v\n%s", err, output))
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		_ = os.RemoveAll(folder)
+		os.Exit(code)
+	}))
+}
+
+// patience is longer than the program waits for anything.
+const patience = time.Minute
+
+// run runs the program to its end, and returns the exit code. The end of ctx is a signal.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	command := exec.CommandContext(ctx, binary, args...)
+	command.Stdout, command.Stderr = stdout, stderr
+	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
+	command.WaitDelay = patience
+	_ = command.Run() // the exit code has what is wrong
+	return command.ProcessState.ExitCode()
+}
 
 // routers are the values of -router.
 var routers = []string{"chi", "gin"}
 
-// Run tests the program.
-func Run(t *testing.T, run Main) {
-	t.Helper()
-	for name, test := range map[string]func(*testing.T, Main){
-		"wrong flags are named": wrongFlags, "help lists the flags": help, "what cannot be opened is named": cannotBeOpened,
-		"a signal ends the program in order": signalEndsInOrder, "inspector": inspector, "README's transcript": transcript,
-		"commands": commands, "scenarios": bothRouters, "transfers need a database": transfersNeedADatabase,
-		"an empty ledger": emptyLedger, "the ledger says who paid for what": ledgerSaysWhoPaidForWhat,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, run)
-		})
-	}
-}
-
-func wrongFlags(t *testing.T, run Main) {
+func TestWrongFlagsAreNamed(t *testing.T) {
+	t.Parallel()
 	tests := []struct{ args, flag, value, right string }{
 		{"-router echo", "-router", `"echo"`, "chi or gin"},
 		{"-store oracle", "-store", `"oracle"`, "memory, mysql, postgres, redis, sqlite or tiered"},
@@ -69,7 +88,8 @@ func wrongFlags(t *testing.T, run Main) {
 	}
 }
 
-func help(t *testing.T, run Main) {
+func TestHelpListsTheFlags(t *testing.T) {
+	t.Parallel()
 	var stdout, stderr bytes.Buffer
 	if code := run(t.Context(), []string{"-h"}, &stdout, &stderr); code != 0 || stderr.Len() > 0 {
 		t.Errorf("code %d, stderr %q, want neither", code, &stderr)
@@ -81,7 +101,8 @@ func help(t *testing.T, run Main) {
 	}
 }
 
-func cannotBeOpened(t *testing.T, run Main) {
+func TestWhatCannotBeOpenedIsNamed(t *testing.T) {
+	t.Parallel()
 	taken := httptest.NewServer(http.NotFoundHandler())
 	defer taken.Close()
 	missing := filepath.Join(t.TempDir(), "none", "ledger")
@@ -102,12 +123,13 @@ func cannotBeOpened(t *testing.T, run Main) {
 	}
 }
 
-// signalEndsInOrder is case 9: a signal ends the program after its running requests.
-func signalEndsInOrder(t *testing.T, run Main) {
+// Case 9: a signal ends the program after its running requests.
+func TestSignalEndsInOrder(t *testing.T) {
+	t.Parallel()
 	for _, router := range routers {
 		t.Run(router, func(t *testing.T) {
 			t.Parallel()
-			p := startProgram(t, run, "-router", router)
+			p := startProgram(t, "-router", router)
 			answered := make(chan int, 1)
 			go func() {
 				defer close(answered) // also where send fails the test
@@ -134,7 +156,7 @@ type program struct {
 }
 
 // startProgram runs the program on a free port, until the test ends.
-func startProgram(t *testing.T, run Main, args ...string) *program {
+func startProgram(t *testing.T, args ...string) *program {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	p := &program{t: t, lines: make(chan string, 100), signal: cancel, exited: make(chan int, 1)}

@@ -1,4 +1,4 @@
-package paymentstest
+package program_test
 
 import (
 	"bytes"
@@ -19,7 +19,7 @@ type exchange struct{ command, output string }
 
 func readme(t *testing.T) (exchanges []exchange) {
 	t.Helper()
-	text, err := os.ReadFile("../../README.md") // from the folder of the program, whose test this is
+	text, err := os.ReadFile("../../../../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,9 +40,10 @@ func readme(t *testing.T) (exchanges []exchange) {
 	return exchanges
 }
 
-// commands: the program prints the commands of README, each of them once.
-func commands(t *testing.T, run Main) {
-	p := startProgram(t, run)
+// The program prints the commands of README, each of them once.
+func TestCommands(t *testing.T) {
+	t.Parallel()
+	p := startProgram(t)
 	p.end()
 	var printed strings.Builder
 	for line := range p.lines {
@@ -61,13 +62,14 @@ func commands(t *testing.T, run Main) {
 	}
 }
 
-// transcript: README's transcript is the program's output, on both routers. Dots stand for
+// README's transcript is the program's output, on both routers. Dots stand for
 // lines, or for the rest of a line, that README omits.
-func transcript(t *testing.T, run Main) {
+func TestTranscript(t *testing.T) {
+	t.Parallel()
 	for _, router := range routers {
 		t.Run(router, func(t *testing.T) {
 			t.Parallel()
-			address := strings.TrimPrefix(newServer(t, run, router), "http://")
+			address := strings.TrimPrefix(newServer(t, router), "http://")
 			for _, e := range readme(t) {
 				if got := curl(t, address, e.command); !shown(e.output).MatchString(got) {
 					t.Errorf("%s\ngot:\n%s\nwant:\n%s", e.command, got, e.output)
