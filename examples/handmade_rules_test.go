@@ -240,7 +240,7 @@ func TestYourOwnTwoHundredLines(t *testing.T) {
 					end := guard(p)
 					of.play(p)
 					end()
-					row += fmt.Sprintf(" %s; charged %d |", strings.Join(p.responses, ", "), p.charges)
+					row += fmt.Sprintf(" %s; charged %d |", strings.Join(p.responses, ", "), p.charges) // leaves the bubble: a text
 				})
 			}
 			if !strings.Contains(page, "\n"+row+"\n") {
