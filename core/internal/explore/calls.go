@@ -50,7 +50,7 @@ func (j *judge) call(r *run, c storeCall) {
 // another request took over, or that an operator removed, while its own request went on may be
 // forgotten: its reply came after the end of its lease.
 func (j *judge) claims(r *run) {
-	left := r.taken == 0 || r.shown != nil && r.taken > r.shown.At || r.tookOver() && r.taken < r.granted()+j.plan.Policy.LockTTL
+	left := r.taken == 0 || r.shown != nil && r.taken > r.shown.At || r.tookOver() && j.storesClock(r.taken) < j.storesClock(r.granted())+j.plan.Policy.LockTTL
 	removed := r.shown != nil && j.changedByHand(r.key, r.granted(), r.shown.At)
 	kept := len(r.grants) > 0 && left && !removed && r.asked[Release]+r.asked[Abandon]+r.asked[Complete] == 0 && !j.plan.skips()
 	if kept && r.started == nil {
@@ -94,7 +94,7 @@ func (j *judge) overlaps(r *run) bool {
 
 // renewal: the engine tries to renew the lease until the lease ends.
 func (j *judge) renewal(r *run) {
-	if r.lost == nil || !r.guarded() || !r.goesOn(r.lost.At) || r.learnedLoss() > 0 || len(j.plan.Jumps) > 0 || len(r.held) == 0 {
+	if r.lost == nil || !r.guarded() || r.lost.At < r.started.At || !r.goesOn(r.lost.At) || r.learnedLoss() > 0 || len(j.plan.Jumps) > 0 || len(r.held) == 0 {
 		return
 	}
 	until := r.heldUntil(r.lost.At)
