@@ -78,7 +78,7 @@ func TestOnlySuccess(t *testing.T) {
 			executed.replays(payment("k"))
 		})
 	}
-	if text, err := policy.Parse("SkipIf=x"); err == nil || !strings.Contains(err.Error(), `unknown name "SkipIf"`) {
-		t.Errorf("got %v, %v, want that functions are for Go only", text, err)
+	if text, err := policy.Parse("SkipIf=x"); err == nil || !strings.Contains(err.Error(), `SkipIf is "x": it must be a function, in Go only`) {
+		t.Errorf("got %v, %v, want that a function is for Go only", text, err)
 	}
 }
