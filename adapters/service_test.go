@@ -21,6 +21,7 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/policy"
 )
 
 const (
@@ -55,6 +56,7 @@ func (m mounting) start(t testing.TB, p program) *service {
 	s.store = &countingStore{Store: p.store}
 	if p.store == nil {
 		s.store.Store = memstore.New()
+		p.policy = append([]policy.Option{policy.StoreTimeout(time.Minute)}, p.policy...) // a busy machine holds a goroutine up for longer than the default
 	}
 	if p.scope == nil {
 		p.scope = core.SharedScope
