@@ -28,10 +28,7 @@ func drawUncertain(d *dice, p *Plan) {
 			Request: d.below(len(p.Requests)), Op: Abandon, N: pick(d, 0, 0, 1), Mode: Mode(d.below(int(numModes))),
 			For: d.span(0, pick(d, 20*time.Millisecond, time.Second, 4*time.Second)),
 		}
-		for range pick(d, 1, 1, 5) {
-			p.Calls = append(p.Calls, fault)
-			fault.N++
-		}
+		p.fail(fault, pick(d, 1, 1, 5))
 	}
 }
 
@@ -53,6 +50,14 @@ func drawLists(d *dice, p *Policy) {
 	}
 }
 
+// fail adds a fault of a single call, or of several in a row.
+func (p *Plan) fail(fault CallFault, calls int) {
+	for range calls {
+		p.Calls = append(p.Calls, fault)
+		fault.N++
+	}
+}
+
 func drawFaults(d *dice, p *Plan) {
 	ops := []Op{Acquire, Acquire, Extend, Extend, Complete, Complete, Release}
 	if p.Policy.Transactional {
@@ -66,10 +71,7 @@ func drawFaults(d *dice, p *Plan) {
 			Mode:    Mode(d.below(int(numModes))),
 			For:     d.span(0, pick(d, 20*time.Millisecond, time.Second, 4*time.Second)),
 		}
-		for range pick(d, 1, 1, 1, 5) { // a single call, or several in a row
-			p.Calls = append(p.Calls, fault)
-			fault.N++
-		}
+		p.fail(fault, pick(d, 1, 1, 1, 5))
 	}
 	lock := p.Policy.LockTTL
 	for range pick(d, 0, 0, 1, 1, 2) {

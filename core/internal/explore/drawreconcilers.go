@@ -31,10 +31,7 @@ func drawReconcilers(d *dice, p *Plan) {
 				Request: questionID + n*maxQuestions + d.below(3), Op: pick(d, Acquire, Acquire, Extend, Complete, Release, Abandon),
 				Mode: Mode(d.below(int(numModes))), For: d.span(0, pick(d, 20*time.Millisecond, time.Second, 4*time.Second)),
 			}
-			for range pick(d, 1, 1, 4) {
-				p.Calls = append(p.Calls, fault)
-				fault.N++
-			}
+			p.fail(fault, pick(d, 1, 1, 4))
 		}
 	}
 }

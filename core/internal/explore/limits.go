@@ -121,10 +121,7 @@ func drawLimit(d *dice, p *Plan) {
 			Request: d.below(len(p.Requests)), Op: pick(d, Admit, Admit, KeepPlace, LeavePlace), N: pick(d, 0, 0, 1),
 			Mode: Mode(d.below(int(numModes))), For: d.span(0, pick(d, 20*time.Millisecond, time.Second, 4*time.Second)),
 		}
-		for range pick(d, 1, 1, 5) {
-			p.Calls = append(p.Calls, fault)
-			fault.N++
-		}
+		p.fail(fault, pick(d, 1, 1, 5))
 	}
 }
 
@@ -136,6 +133,12 @@ func (r *run) addPlace(f *Fact) {
 	case f.Op == Admit && f.Kind == Returned:
 		r.admission = f
 	}
+}
+
+// isRefused reports whether the store's last reply refuses the run's key, also one that it has
+// admitted: the place may have ended before a second call.
+func (r *run) isRefused() bool {
+	return r.admission != nil && r.admission.Err == nil && r.admission.Text != isAdmitted
 }
 
 // startsFirst reports whether the run's handler starts as the first attempt of its key.
@@ -166,7 +169,7 @@ func (j *judge) admitted(r *run) {
 	switch {
 	case r.startsFirst() && (a == nil || a.Err != nil || a.Text != isAdmitted || a.At > r.started.At):
 		j.report(LimitIgnored, "the handler of r%d starts as the first attempt, and the store has not admitted its key", r.id)
-	case r.started != nil && a != nil && a.Err == nil && a.Text != isAdmitted:
+	case r.started != nil && r.isRefused():
 		j.report(LimitIgnored, "the handler of r%d starts, and the store had said: %s", r.id, a.Text)
 	}
 	for _, at := range r.begun[Admit] {
@@ -182,7 +185,7 @@ func (j *judge) admitted(r *run) {
 // turnedAway: a client gets scope_limited if and only if the store says so. The key is released
 // before that, and no outcome is kept.
 func (j *judge) turnedAway(r *run) {
-	refused := r.admission != nil && r.admission.Err == nil && r.admission.Text != isAdmitted
+	refused := r.isRefused()
 	if r.shown == nil || r.shown.Kind != Shown {
 		return
 	}
@@ -192,8 +195,7 @@ func (j *judge) turnedAway(r *run) {
 	if !refused {
 		return
 	}
-	released := r.begun[Release]
-	if len(released) == 0 || released[len(released)-1] < r.admission.At || r.firstAfter(Release, r.admission.At) > r.shown.Since {
+	if at := r.firstAfter(Release, r.admission.At); at == 0 || at > r.shown.Since {
 		j.report(LimitedWrongly, "r%d gets scope_limited at %v, and its key is not released before", r.id, r.shown.At)
 	}
 	if r.asked[Complete]+r.asked[Commit] > 0 {
@@ -219,9 +221,8 @@ func (j *judge) places(r *run) {
 	last := r.placed[len(r.placed)-1]
 	left := r.firstAfter(LeavePlace, last.At)
 	settled := r.shown != nil && r.settledBy(r.shown.At)
-	refused := r.admission != nil && r.admission.Err == nil && r.admission.Text != isAdmitted // by a later call: the place had ended
 	switch {
-	case left == 0 && !refused && (settled || r.started == nil && r.deferred == 0 && r.taken == 0) && !last.has(Faulty):
+	case left == 0 && !r.isRefused() && (settled || r.started == nil && r.deferred == 0 && r.taken == 0) && !last.has(Faulty):
 		j.report(PlaceWrong, "r%d is admitted at %v, and never gives its place back", r.id, last.At)
 	case r.guarded() && r.settled > 0 && left > 0 && left < r.settled && left > r.started.At:
 		j.report(PlaceWrong, "r%d gives its place back at %v, and is settled at %v", r.id, left, r.settled)
