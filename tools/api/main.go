@@ -8,7 +8,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -16,7 +15,6 @@ import (
 	"go/types"
 	"io"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -25,6 +23,8 @@ import (
 	"golang.org/x/exp/apidiff"
 	"golang.org/x/mod/semver"
 	"golang.org/x/tools/go/packages"
+
+	"github.com/oncekey/oncekey/tools/internal/command"
 )
 
 // acceptedFile is in the checkout.
@@ -134,7 +134,7 @@ func (c *comparison) compare(ctx context.Context, out io.Writer, folder string) 
 // lastTag returns the module's newest tag before HEAD, or "".
 func (c *comparison) lastTag(ctx context.Context, folder string) (string, error) {
 	prefix := strings.TrimPrefix(path.Clean(folder)+"/", "./")
-	tags, err := git(ctx, c.checkout, "tag", "--merged", "HEAD", "--list", prefix+"v*")
+	tags, err := command.Output(ctx, c.checkout, nil, "git", "tag", "--merged", "HEAD", "--list", prefix+"v*")
 	if err != nil {
 		return "", err
 	}
@@ -155,12 +155,12 @@ func (c *comparison) checkOut(ctx context.Context, tag string) error {
 		if err != nil {
 			return err
 		}
-		if _, err := git(ctx, c.scratch, "clone", "--quiet", "--shared", "--no-checkout", origin, "."); err != nil {
+		if _, err := command.Output(ctx, c.scratch, nil, "git", "clone", "--quiet", "--shared", "--no-checkout", origin, "."); err != nil {
 			return err
 		}
 		c.cloned = true
 	}
-	_, err := git(ctx, c.scratch, "checkout", "--quiet", "--detach", tag)
+	_, err := command.Output(ctx, c.scratch, nil, "git", "checkout", "--quiet", "--detach", tag)
 	return err
 }
 
@@ -190,16 +190,4 @@ func load(ctx context.Context, folder string) (*apidiff.Module, error) {
 
 func isPublic(p *types.Package) bool {
 	return p.Name() != "main" && !slices.Contains(strings.Split(p.Path(), "/"), "internal")
-}
-
-func git(ctx context.Context, folder string, arguments ...string) (string, error) {
-	command := exec.CommandContext(ctx, "git", arguments...)
-	command.Dir = folder
-	var said bytes.Buffer
-	command.Stderr = &said
-	text, err := command.Output()
-	if err != nil {
-		return "", fmt.Errorf("git %s: %w: %s", strings.Join(arguments, " "), err, said.Bytes())
-	}
-	return string(text), nil
 }

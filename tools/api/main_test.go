@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/oncekey/oncekey/tools/internal/command"
 )
 
 const library = `// Package m is a library.
@@ -57,7 +59,7 @@ func write(t *testing.T, folder string, files map[string]string) {
 
 func must(t *testing.T, folder string, arguments ...string) {
 	t.Helper()
-	if _, err := git(t.Context(), folder, arguments...); err != nil {
+	if _, err := command.Output(t.Context(), folder, nil, "git", arguments...); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -29,8 +29,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
+
+	"github.com/oncekey/oncekey/tools/internal/command"
 )
 
 //go:embed testdata/record/record.go
@@ -69,7 +70,7 @@ func run(ctx context.Context, out io.Writer, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	printed, err := outputOf(exec.CommandContext(ctx, o.program()))
+	printed, err := command.Output(ctx, "", nil, o.program())
 	if err != nil {
 		return err
 	}
@@ -77,7 +78,7 @@ func run(ctx context.Context, out io.Writer, args []string) (err error) {
 		Name  string
 		Trace []int
 	}
-	if err := json.Unmarshal(printed, &requests); err != nil {
+	if err := json.Unmarshal([]byte(printed), &requests); err != nil {
 		return fmt.Errorf("the program printed %q: %w", printed, err)
 	}
 	for _, r := range requests {

@@ -6,9 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/oncekey/oncekey/tools/internal/command"
 )
 
 // The packages that exist in the overlay alone.
@@ -80,7 +81,7 @@ func (o *overlay) files(ctx context.Context) ([]string, error) {
 	const format = `{{$package := .ImportPath}}{{range .GoFiles}}{{$package}}/{{.}}{{"\n"}}{{end}}`
 	listed, err := o.golang(ctx, "list", "-deps", "-f", format, module+strings.TrimSuffix(programFolder, "/"))
 	var files []string
-	for line := range strings.Lines(string(listed)) {
+	for line := range strings.Lines(listed) {
 		path, isOurs := strings.CutPrefix(strings.TrimSpace(line), module)
 		if isOurs && !strings.HasPrefix(path, ownFolder) {
 			files = append(files, path)
@@ -90,17 +91,6 @@ func (o *overlay) files(ctx context.Context) ([]string, error) {
 }
 
 // golang runs a go command over the overlay.
-func (o *overlay) golang(ctx context.Context, command string, args ...string) ([]byte, error) {
-	c := exec.CommandContext(ctx, "go", append([]string{command, "-overlay", o.path()}, args...)...)
-	c.Dir = o.root
-	return outputOf(c)
-}
-
-// outputOf returns an error with all that the command has printed as errors.
-func outputOf(c *exec.Cmd) ([]byte, error) {
-	output, err := c.Output()
-	if exit, is := errors.AsType[*exec.ExitError](err); is {
-		return nil, fmt.Errorf("%s: %w\n%s", c, err, exit.Stderr)
-	}
-	return output, err
+func (o *overlay) golang(ctx context.Context, subcommand string, args ...string) (string, error) {
+	return command.Output(ctx, o.root, nil, "go", append([]string{subcommand, "-overlay", o.path()}, args...)...)
 }

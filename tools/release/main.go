@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -23,6 +22,8 @@ import (
 
 	"golang.org/x/mod/modfile"
 	"golang.org/x/mod/semver"
+
+	"github.com/oncekey/oncekey/tools/internal/command"
 )
 
 func main() {
@@ -98,13 +99,11 @@ func checkComplete(modules []module) error {
 }
 
 func checkClean(ctx context.Context, checkout string) error {
-	command := exec.CommandContext(ctx, "git", "status", "--porcelain")
-	command.Dir = checkout
-	changed, err := command.Output()
+	changed, err := command.Output(ctx, checkout, nil, "git", "status", "--porcelain")
 	if err != nil {
-		return fmt.Errorf("git status: %w", err)
+		return err
 	}
-	if len(changed) > 0 {
+	if changed != "" {
 		return fmt.Errorf("the checkout has changes, want them committed:\n%s", changed)
 	}
 	return nil

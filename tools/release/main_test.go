@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/oncekey/oncekey/tools/internal/command"
 )
 
 // checkout is a repository with a root module, one that requires it, one that requires both, and a command.
@@ -147,7 +149,7 @@ func TestRehearse(t *testing.T) {
 	if text := string(required); err != nil || !strings.Contains(text, "require example.org/m v0.1.0") || strings.Contains(text, "replace") {
 		t.Errorf("the command's go.mod is\n%s\n%v, want a requirement of v0.1.0 and no replacement", text, err)
 	}
-	if left, err := output(t.Context(), original, nil, "git", "status", "--porcelain"); err != nil || left != "?? store/new.go" {
+	if left, err := command.Output(t.Context(), original, nil, "git", "status", "--porcelain"); err != nil || left != "?? store/new.go" {
 		t.Errorf("the checkout has the changes %q (%v), want those of before", left, err)
 	}
 }

@@ -8,13 +8,14 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
 
 	mod "golang.org/x/mod/module"
 	"golang.org/x/mod/zip"
+
+	"github.com/oncekey/oncekey/tools/internal/command"
 )
 
 // rehearsal is a release in a folder:
@@ -47,8 +48,8 @@ func rehearse(ctx context.Context, out io.Writer, folder, version string, args [
 		return err
 	}
 	for _, s := range plan(modules, version) {
-		for _, command := range s.commands {
-			if err := r.do(ctx, command); err != nil {
+		for _, line := range s.commands {
+			if err := r.do(ctx, line); err != nil {
 				return fmt.Errorf("%s %w", s.comment, err)
 			}
 		}
@@ -61,7 +62,7 @@ func (r rehearsal) in(name string) string { return filepath.Join(r.folder, name)
 
 // proxies returns a GOPROXY that asks the given folder, then the module cache, then the proxies in use.
 func proxies(ctx context.Context, folder string) (string, error) {
-	said, err := output(ctx, ".", nil, "go", "env", "GOMODCACHE", "GOPROXY")
+	said, err := command.Output(ctx, ".", nil, "go", "env", "GOMODCACHE", "GOPROXY")
 	if err != nil {
 		return "", err
 	}
@@ -71,7 +72,7 @@ func proxies(ctx context.Context, folder string) (string, error) {
 
 // copyCheckout makes the repository and its origin. It copies the files that a commit of all changes would have.
 func (r rehearsal) copyCheckout(ctx context.Context, checkout string) error {
-	list, err := output(ctx, checkout, nil, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	list, err := command.Output(ctx, checkout, nil, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
 	if err != nil {
 		return err
 	}
@@ -80,13 +81,13 @@ func (r rehearsal) copyCheckout(ctx context.Context, checkout string) error {
 			return err
 		}
 	}
-	for _, command := range []string{
+	for _, line := range []string{
 		"git init --quiet --bare ../origin.git", "git init --quiet", "git remote add origin ../origin.git",
 		"git config user.name rehearsal", "git config user.email rehearsal@example.org",
 		"git config commit.gpgSign false", "git config tag.gpgSign false",
 		"git add --all", "git commit --quiet --message 'Copy the checkout'",
 	} {
-		if err := r.do(ctx, command); err != nil {
+		if err := r.do(ctx, line); err != nil {
 			return err
 		}
 	}
@@ -109,12 +110,12 @@ func copyFile(to, from string) error {
 }
 
 // do runs a command of the plan in the repository. A tag that it pushes is then in the proxy, as in a public one.
-func (r rehearsal) do(ctx context.Context, command string) error {
-	if _, err := output(ctx, r.in("checkout"), r.environment(command), "sh", "-c", command); err != nil {
+func (r rehearsal) do(ctx context.Context, line string) error {
+	if _, err := command.Output(ctx, r.in("checkout"), r.environment(line), "sh", "-c", line); err != nil {
 		return err
 	}
 	for _, m := range r.modules {
-		if command == "git push origin "+m.tag(r.version) {
+		if line == "git push origin "+m.tag(r.version) {
 			return r.publish(ctx, m)
 		}
 	}
@@ -123,8 +124,8 @@ func (r rehearsal) do(ctx context.Context, command string) error {
 
 // environment returns what the commands need beside the environment of this process. Without a workspace a module finds the
 // others in the proxy alone, and they must not get into the user's module cache: each rehearsal has its own v0.1.0.
-func (r rehearsal) environment(command string) []string {
-	if !strings.HasPrefix(command, "GOWORK=off ") {
+func (r rehearsal) environment(line string) []string {
+	if !strings.HasPrefix(line, "GOWORK=off ") {
 		return nil
 	}
 	return []string{"GOPROXY=" + r.proxies, "GOSUMDB=off", "GOMODCACHE=" + r.in("modules"), "GOFLAGS=-modcacherw"}
@@ -146,7 +147,7 @@ func (r rehearsal) publish(ctx context.Context, m module) error {
 	if err := zip.CreateFromVCS(&archive, mod.Version{Path: m.path, Version: r.version}, r.in("checkout"), tag, inFolder); err != nil {
 		return err
 	}
-	requirements, err := output(ctx, r.in("checkout"), nil, "git", "show", tag+":./"+m.folder+"/go.mod")
+	requirements, err := command.Output(ctx, r.in("checkout"), nil, "git", "show", tag+":./"+m.folder+"/go.mod")
 	if err != nil {
 		return err
 	}
@@ -168,18 +169,4 @@ func (r rehearsal) publish(ctx context.Context, m module) error {
 		}
 	}
 	return nil
-}
-
-// output runs a program in a folder, and returns its standard output without the last line's end.
-func output(ctx context.Context, folder string, environment []string, program string, arguments ...string) (string, error) {
-	command := exec.CommandContext(ctx, program, arguments...)
-	command.Dir = folder
-	command.Env = append(os.Environ(), environment...)
-	var said bytes.Buffer
-	command.Stderr = &said
-	text, err := command.Output()
-	if err != nil {
-		return "", fmt.Errorf("%s: %w\n%s%s", strings.Join(append([]string{program}, arguments...), " "), err, text, said.Bytes())
-	}
-	return strings.TrimSuffix(string(text), "\n"), nil
 }

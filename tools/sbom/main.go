@@ -8,7 +8,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,12 +16,13 @@ import (
 	"io"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/oncekey/oncekey/tools/internal/command"
 )
 
 // module is a Go module as go list prints it.
@@ -99,11 +99,11 @@ func run(ctx context.Context, out io.Writer, version string, arguments []string)
 
 // commitOf returns the commit of a checkout and its time; "unknown" and the epoch for sources without a history.
 func commitOf(ctx context.Context, checkout string) (hash string, created time.Time) {
-	line, err := output(ctx, checkout, "git", "log", "-1", "--format=%H %cI")
+	line, err := command.Output(ctx, checkout, nil, "git", "log", "-1", "--format=%H %cI")
 	if err != nil {
 		return "unknown", time.Unix(0, 0)
 	}
-	hash, date, _ := strings.Cut(strings.TrimSpace(line), " ")
+	hash, date, _ := strings.Cut(line, " ")
 	created, err = time.Parse(time.RFC3339, date)
 	if err != nil {
 		return hash, time.Unix(0, 0)
@@ -113,7 +113,7 @@ func commitOf(ctx context.Context, checkout string) (hash string, created time.T
 
 // modulesOf returns the modules that the packages of the module in a folder link, the folder's own first.
 func modulesOf(ctx context.Context, folder string) ([]module, error) {
-	listed, err := output(ctx, folder, "go", "list", "-deps", "-f", "{{with .Module}}{{.Path}} {{.Version}} {{.Main}}{{end}}", "./...")
+	listed, err := command.Output(ctx, folder, []string{"GOWORK=off"}, "go", "list", "-deps", "-f", "{{with .Module}}{{.Path}} {{.Version}} {{.Main}}{{end}}", "./...")
 	if err != nil {
 		return nil, err
 	}
@@ -137,19 +137,6 @@ func modulesOf(ctx context.Context, folder string) ([]module, error) {
 			return strings.Compare(a.Path, b.Path)
 		}
 	}), nil
-}
-
-func output(ctx context.Context, folder, program string, arguments ...string) (string, error) {
-	command := exec.CommandContext(ctx, program, arguments...)
-	command.Dir = folder
-	command.Env = append(os.Environ(), "GOWORK=off")
-	var said bytes.Buffer
-	command.Stderr = &said
-	text, err := command.Output()
-	if err != nil {
-		return "", fmt.Errorf("%s %s: %w: %s", program, strings.Join(arguments, " "), err, said.Bytes())
-	}
-	return string(text), nil
 }
 
 // describe makes the document. Modules of the checkout have the given version.

@@ -4,9 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os/exec"
 	"slices"
 	"strings"
+
+	"github.com/oncekey/oncekey/tools/internal/command"
 )
 
 const library = "github.com/oncekey/oncekey"
@@ -102,11 +103,6 @@ func planned(run string, packages []string) ([]string, error) {
 
 // workspace lists the packages of the workspace in a folder.
 func workspace(ctx context.Context, folder string) ([]string, error) {
-	list := exec.CommandContext(ctx, "go", "list", "work")
-	list.Dir = folder
-	out, err := list.Output()
-	if err != nil {
-		return nil, fmt.Errorf("go list work: %w", err)
-	}
-	return strings.Fields(string(out)), nil
+	list, err := command.Output(ctx, folder, nil, "go", "list", "work")
+	return strings.Fields(list), err
 }
