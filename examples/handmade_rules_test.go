@@ -1,7 +1,6 @@
 package examples_test
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -16,8 +15,8 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
-	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -26,6 +25,7 @@ type play struct {
 	t      *testing.T
 	cache  *cache // of the guards by hand, and the list of pods that are cut off
 	pods   [2]http.Handler
+	stores [2]*testkit.Faulty      // of oncekey's engines, or nil
 	before func(pod int) (ok bool) // the handler's work before the charge; not ok: it responds with 500
 	after  func(pod int)           // and behind it
 
@@ -89,9 +89,14 @@ func (p *play) atOnce(pods ...int) {
 
 // cut cuts a pod off from the store, or ends that.
 func (p *play) cut(pod int, off bool) {
-	p.cache.mu.Lock()
-	defer p.cache.mu.Unlock()
-	p.cache.cutOff[pod] = off
+	var err error
+	if off {
+		err = errCutOff
+	}
+	p.cache.cut(pod, err)
+	if store := p.stores[pod]; store != nil {
+		store.Fail(err, testkit.Acquire, testkit.Extend, testkit.Complete, testkit.Release)
+	}
 }
 
 // events are the rows of docs/comparison.md.
@@ -153,46 +158,6 @@ var events = []struct {
 	}},
 }
 
-// cutStore is a store that a pod cannot reach while it is cut off.
-type cutStore struct {
-	storage.Store
-	pod   int
-	cache *cache
-}
-
-func (s cutStore) reach() error {
-	_, err := s.cache.get(s.pod, "")
-	return err
-}
-
-func (s cutStore) Acquire(ctx context.Context, r storage.Request) (storage.Lease, *storage.Record, error) {
-	if err := s.reach(); err != nil {
-		return storage.Lease{}, nil, err
-	}
-	return s.Store.Acquire(ctx, r)
-}
-
-func (s cutStore) Complete(ctx context.Context, l storage.Lease, res storage.Result) error {
-	if err := s.reach(); err != nil {
-		return err
-	}
-	return s.Store.Complete(ctx, l, res)
-}
-
-func (s cutStore) Release(ctx context.Context, l storage.Lease) error {
-	if err := s.reach(); err != nil {
-		return err
-	}
-	return s.Store.Release(ctx, l)
-}
-
-func (s cutStore) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) error {
-	if err := s.reach(); err != nil {
-		return err
-	}
-	return s.Store.Extend(ctx, l, ttl)
-}
-
 // guards are the columns. Both forms by hand have a lock or none, and oncekey has its
 // defaults, but for the key of a process that died.
 var guards = []func(p *play) func(){
@@ -203,7 +168,8 @@ var guards = []func(p *play) func(){
 		var engines [2]*core.Engine
 		for pod := range p.pods {
 			quiet := core.WithObserver(event.Log(slog.New(slog.DiscardHandler)))
-			engine, err := core.New(cutStore{store, pod, p.cache}, core.ScopeBy(user), quiet)
+			p.stores[pod] = &testkit.Faulty{Store: store}
+			engine, err := core.New(p.stores[pod], core.ScopeBy(user), quiet)
 			if err != nil {
 				p.t.Fatal(err)
 			}
@@ -236,7 +202,7 @@ func TestYourOwnTwoHundredLines(t *testing.T) {
 			row := "| " + of.name + " |"
 			for _, guard := range guards {
 				synctest.Test(t, func(t *testing.T) {
-					p := &play{t: t, cache: &cache{values: map[string]cached{}, cutOff: map[int]bool{}}}
+					p := &play{t: t, cache: &cache{values: map[string]cached{}, cutOff: map[int]error{}}}
 					end := guard(p)
 					of.play(p)
 					end()

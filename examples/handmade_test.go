@@ -13,19 +13,28 @@ import (
 type cache struct {
 	mu     sync.Mutex
 	values map[string]cached
-	cutOff map[int]bool
+	cutOff map[int]error
 }
+
+var errCutOff = errors.New("connection refused")
 
 type cached struct {
 	response *httptest.ResponseRecorder
 	until    time.Time
 }
 
+// cut lets the calls of a pod fail, or succeed again.
+func (c *cache) cut(pod int, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cutOff[pod] = err
+}
+
 func (c *cache) get(pod int, key string) (*httptest.ResponseRecorder, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.cutOff[pod] {
-		return nil, errors.New("connection refused")
+	if err := c.cutOff[pod]; err != nil {
+		return nil, err
 	}
 	if value := c.values[key]; time.Now().Before(value.until) {
 		return value.response, nil
@@ -36,8 +45,8 @@ func (c *cache) get(pod int, key string) (*httptest.ResponseRecorder, error) {
 func (c *cache) set(pod int, key string, response *httptest.ResponseRecorder, keep time.Duration) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.cutOff[pod] {
-		return errors.New("connection refused")
+	if err := c.cutOff[pod]; err != nil {
+		return err
 	}
 	c.values[key] = cached{response, time.Now().Add(keep)}
 	return nil
@@ -46,8 +55,8 @@ func (c *cache) set(pod int, key string, response *httptest.ResponseRecorder, ke
 func (c *cache) setIfNew(pod int, key string, keep time.Duration) (won bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.cutOff[pod] {
-		return false, errors.New("connection refused")
+	if err := c.cutOff[pod]; err != nil {
+		return false, err
 	}
 	if time.Now().Before(c.values[key].until) {
 		return false, nil
@@ -59,7 +68,7 @@ func (c *cache) setIfNew(pod int, key string, keep time.Duration) (won bool, err
 func (c *cache) remove(pod int, key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.cutOff[pod] {
+	if c.cutOff[pod] == nil {
 		delete(c.values, key)
 	}
 }

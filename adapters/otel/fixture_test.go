@@ -22,6 +22,7 @@ import (
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -188,6 +189,20 @@ func newPayments(t testing.TB, store storage.Store, handle http.HandlerFunc, opt
 	t.Helper()
 	s := newService(t, store)
 	s.guard("POST /payments", handle, opts...)
+	return s
+}
+
+// newEverything returns a service with a payment whose observer has seen each result, during
+// a run that ends with the test.
+func newEverything(t *testing.T) *service {
+	t.Helper()
+	s := newPayments(t, memstore.New(), created)
+	s.post(t.Context(), "/payments", "k", "1")
+	begin := s.engine.Begin(t.Context(), s.engine.MustRoute(), core.Request{Scope: "alice", Method: http.MethodPost, Path: "/payments", Key: "k"})
+	for _, result := range results(t) {
+		s.observer.Observe(begin.Run.Context(), event.Event{Result: result, Duration: time.Second, StoreLatency: time.Second})
+	}
+	t.Cleanup(func() { _ = s.engine.Finish(begin.Run, failure.Outcome{}, core.Response{}) })
 	return s
 }
 

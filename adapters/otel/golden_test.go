@@ -1,30 +1,18 @@
 package idemotel_test
 
 import (
-	"net/http"
 	"testing"
-	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
-	"github.com/oncekey/oncekey/core"
-	"github.com/oncekey/oncekey/core/event"
-	"github.com/oncekey/oncekey/core/memstore"
-	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/internal/testkit/golden"
 )
 
 // Dashboards use metrics with their kinds, units and attributes: each of a released version stays.
 func TestGoldenMetrics(t *testing.T) {
 	t.Parallel()
-	s := newPayments(t, memstore.New(), created)
-	s.post(t.Context(), "/payments", "k", "1")
-	begin := s.engine.Begin(t.Context(), s.engine.MustRoute(), core.Request{Scope: "alice", Method: http.MethodPost, Path: "/payments", Key: "k"})
-	for _, result := range results(t) {
-		s.observer.Observe(begin.Run.Context(), event.Event{Result: result, Duration: time.Second, StoreLatency: time.Second})
-	}
-	defer func() { _ = s.engine.Finish(begin.Run, failure.Outcome{}, core.Response{}) }()
+	s := newEverything(t)
 	var today []string
 	for name, metric := range s.collect() {
 		kind, sets := pointsOf(metric.Data)

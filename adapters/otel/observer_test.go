@@ -3,12 +3,10 @@ package idemotel_test
 import (
 	"context"
 	"errors"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
@@ -19,10 +17,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	idemotel "github.com/oncekey/oncekey/adapters/otel"
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
-	"github.com/oncekey/oncekey/core/memstore"
-	"github.com/oncekey/oncekey/failure"
 )
 
 func TestNewRefusesNil(t *testing.T) {
@@ -69,13 +64,7 @@ type instrument struct{ kind, unit string }
 // Names and units are an interface too: dashboards use both.
 func TestInstruments(t *testing.T) {
 	t.Parallel()
-	s := newPayments(t, memstore.New(), created)
-	s.post(t.Context(), "/payments", "k", "1")
-	begin := s.engine.Begin(t.Context(), s.engine.MustRoute(), core.Request{Scope: "alice", Method: http.MethodPost, Path: "/payments", Key: "k"})
-	for _, result := range results(t) {
-		s.observer.Observe(begin.Run.Context(), event.Event{Result: result, Duration: time.Second, StoreLatency: time.Second})
-	}
-	defer func() { _ = s.engine.Finish(begin.Run, failure.Outcome{}, core.Response{}) }()
+	s := newEverything(t)
 	all := s.collect()
 	for name, want := range map[string]instrument{
 		"idempotency.requests":          {"counter", "{request}"},
