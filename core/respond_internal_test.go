@@ -46,7 +46,7 @@ func (s *countedSettlement) stream(failure.Outcome, Response) error { return nil
 func (s *countedSettlement) close() {}
 
 // A response that is left to the router cannot be kept. Where it would have to be, the guard responds in its place, and the
-// run is concluded once: what becomes of the guard's response is asked without ending the run again.
+// run is concluded once: the class of the guard's response is asked for without ending the run again.
 func TestLeftToRouterConcludesOnce(t *testing.T) {
 	t.Parallel()
 	w := httptest.NewRecorder()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// cache is what a guard of one's own uses of a Redis: GET, SET and SET NX with a time to live, and DEL.
+// cache has the commands of Redis that a guard of one's own uses: GET, SET and SET NX with a time to live, and DEL.
 // A pod that is cut off from it gets an error.
 type cache struct {
 	mu     sync.Mutex

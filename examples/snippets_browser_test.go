@@ -170,7 +170,7 @@ func openShop(t *testing.T, cors func(origin string, next http.Handler) http.Han
 	return p
 }
 
-// outcome is what once returns, or the name of its error.
+// outcome is the value that once returns, or the name of its error.
 type outcome struct {
 	Status   int
 	IsReplay bool

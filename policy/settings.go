@@ -8,7 +8,7 @@ import (
 )
 
 // settings has a row for each field of Policy, in their order: the name in text, the form
-// of the value, and what Validate demands. Text has TTL and Remember in hours alone, so that
+// of the value, and the checks of Validate. Text has TTL and Remember in hours alone, so that
 // each of them has one spelling.
 var settings = []setting{
 	inHours("TTLHours", func(p *Policy) *time.Duration { return &p.TTL }, func(_ *Policy, ttl time.Duration, check checker) {

@@ -327,9 +327,9 @@ func (e *Event) appendDifferences(attrs []slog.Attr) []slog.Attr {
 	return append(attrs, slog.Int("missing", e.Missing))
 }
 
-// level is Debug for what happens while all is well: plain runs, replays, requests that need
-// no guard, and steps in between. It is Info for what concerns one client or one handler, Warn
-// for what an operator may have to look at, and Error for what somebody has to look at.
+// level is Debug while all is well: plain runs, replays, requests that need no guard, and steps
+// in between. An event about one client or one handler is at Info. An operator may have to look
+// at a Warn, and has to look at an Error.
 func (e *Event) level() slog.Level {
 	switch e.Result {
 	case Execute, NoKey, Skipped, LeaseRenewed:

@@ -18,7 +18,7 @@ import (
 	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
 )
 
-// BenchmarkFootprint reports what a first-time request leaves and costs at the server, beside
+// BenchmarkFootprint reports the traces and costs of a first-time request at the server, beside
 // an INSERT of a row of equal size: bytes of the table, of its indexes and of WAL,
 // transactions, and waits for the WAL to be on disk, for each record in tables that were
 // empty. The fillfactor of the store's table is 25. The figures have next to no noise:

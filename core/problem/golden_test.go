@@ -6,7 +6,7 @@ import (
 	"github.com/oncekey/oncekey/internal/testkit/golden"
 )
 
-// goldenCode is a code with what clients may rely on.
+// goldenCode is a code with the values that clients may rely on.
 type goldenCode struct {
 	Code    string
 	Status  int

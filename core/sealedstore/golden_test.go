@@ -10,7 +10,7 @@ import (
 	"github.com/oncekey/oncekey/internal/testkit/golden"
 )
 
-// goldenRecord is a record as the next store keeps it, sealed with newGCM(1), and what is readable with the key.
+// goldenRecord is a record as the next store keeps it, sealed with newGCM(1), and the record that the key opens.
 type goldenRecord struct {
 	Key          string
 	Sealed, Read storage.Record

@@ -22,7 +22,7 @@ type Inspector interface {
 	// is invalid (see Filter.Validate, Page.Validate), and for a cursor that it recognizes
 	// as another store's.
 	List(ctx context.Context, filter Filter, page Page) (Listing, error)
-	// Settle ends an abandoned key for an operator who has found out what its run did.
+	// Settle ends an abandoned key for an operator who knows whether its run had its effect.
 	// The record must be in progress under the attempt that the operator has seen, with a
 	// lease that has ended. Otherwise Settle returns ErrNotAbandoned and changes no record.
 	// The comparison and the change are one atomic step.

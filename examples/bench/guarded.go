@@ -172,7 +172,7 @@ func (s *suite) guardedOnPostgres(ctx context.Context, section *report.Section) 
 CREATE TABLE IF NOT EXISTS least (key text COLLATE "C" PRIMARY KEY, payload bytea NOT NULL)`); err != nil {
 		return err
 	}
-	const filesPerRound = 16 // what the arms of a round write, and some more
+	const filesPerRound = 16 // those that the arms of a round write, and some more
 	if err := ageWAL(ctx, pool, filesPerRound*s.rounds); err != nil {
 		return err
 	}

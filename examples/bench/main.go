@@ -7,8 +7,8 @@
 //
 // It starts its own Redis, PostgreSQL, MySQL and MariaDB, and skips the parts whose server is
 // not installed. Compare the ratios of one run, not the times of two runs. Package
-// internal/harness explains the method. What concerns one package alone is measured beside
-// its code: see make microbench.
+// internal/harness explains the method. The benchmarks of a single package are beside its
+// code: see make microbench.
 //
 // To add an arm, append it to the arms of a comparison: a name, and a function that does
 // the work n times (or harness.Timed, for latencies). The tables follow. The targets are in

@@ -154,7 +154,7 @@ func TestRehearse(t *testing.T) {
 	}
 }
 
-// A command of the plan that fails ends the rehearsal, with the part of the plan and what the command has said.
+// A command of the plan that fails ends the rehearsal, with the part of the plan and the output of the command.
 func TestRehearseEndsAtFailure(t *testing.T) {
 	t.Parallel()
 	original := checkout(t, "v0.0.0")

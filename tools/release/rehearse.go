@@ -122,7 +122,7 @@ func (r rehearsal) do(ctx context.Context, line string) error {
 	return nil
 }
 
-// environment returns what the commands need beside the environment of this process. Without a workspace a module finds the
+// environment returns the variables that the commands need beside those of this process. Without a workspace a module finds the
 // others in the proxy alone, and they must not get into the user's module cache: each rehearsal has its own v0.1.0.
 func (r rehearsal) environment(line string) []string {
 	if !strings.HasPrefix(line, "GOWORK=off ") {

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// page tells an auditor what to read: its budgets are these.
+// page is the auditor's. It has the budgets and the tour.
 const page = root + "/docs/architecture.md"
 
 // size counts the lines of a package's files, and those of them that are neither blank nor comments.
@@ -59,8 +59,8 @@ func (u user) ours() map[string]size {
 	return packages
 }
 
-// What a user compiles of ours stays within the budgets of docs/architecture.md: packages, lines and lines of code. With -v
-// the test prints each package.
+// Our packages in a user's program, their lines and their lines of code stay within the budgets of docs/architecture.md. With
+// -v the test prints each package.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("go"); err != nil {

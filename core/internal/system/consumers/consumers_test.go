@@ -127,8 +127,8 @@ type user struct {
 	environment []string
 }
 
-// newUser writes the module, and replaces the modules of this repository by the checkout. Its go tool downloads what the
-// cache lacks: make check has it all, from go mod tidy of this repository's modules, whose sums are checked there.
+// newUser writes the module, and replaces the modules of this repository by the checkout. Its go tool downloads the
+// modules that the cache lacks: make check has them all, from go mod tidy of this repository's modules, whose sums are checked there.
 func newUser(t *testing.T, parts []string, program, part string) user {
 	t.Helper()
 	var mod strings.Builder

@@ -49,7 +49,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	command.Stdout, command.Stderr = stdout, stderr
 	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
 	command.WaitDelay = patience
-	_ = command.Run() // the exit code has what is wrong
+	_ = command.Run() // the exit code says it
 	return command.ProcessState.ExitCode()
 }
 

@@ -7,7 +7,7 @@ const pay = `curl -i %s/payments -H 'Authorization: Bearer alice' -H 'Idempotenc
     --json '{"order_id":"o-1","amount":%d,"currency":"EUR","card":"tok_ok"}'
 `
 
-// Demonstration has the commands that show what a guard does, for a service at the address. README's transcript has the same.
+// Demonstration has the commands that show the guard at work, for a service at the address. README's transcript has the same.
 func Demonstration(address string) string {
 	return fmt.Sprintf(`
 Pay, and send the same again: the retry gets the first response.
