@@ -267,15 +267,15 @@ func (o *logObserver) Observe(ctx context.Context, event Event) {
 	}
 	level, chosen := o.levels[event.Result]
 	if !chosen {
-		level = event.level()
+		level = levelOf(&event)
 	}
 	if logger.Enabled(ctx, level) {
-		logger.LogAttrs(ctx, level, "idempotency", event.attributes()...)
+		logger.LogAttrs(ctx, level, "idempotency", attributesOf(&event)...)
 	}
 }
 
-// attributes are the fields of a log line. The order is the same in all lines.
-func (e *Event) attributes() []slog.Attr {
+// attributesOf returns the fields of a log line. The order is the same in all lines.
+func attributesOf(e *Event) []slog.Attr {
 	attrs := []slog.Attr{
 		slog.String("event", "idempotency."+string(e.Result)),
 		slog.String("result", string(e.Result)),
@@ -303,7 +303,7 @@ func (e *Event) attributes() []slog.Attr {
 	if e.Reason != "" {
 		attrs = append(attrs, slog.String("reason", printable(e.Reason)))
 	}
-	attrs = e.appendDifferences(attrs)
+	attrs = appendDifferences(attrs, e)
 	if e.Panicked {
 		attrs = append(attrs, slog.Bool("panicked", true))
 	}
@@ -316,7 +316,7 @@ func (e *Event) attributes() []slog.Attr {
 	return attrs
 }
 
-func (e *Event) appendDifferences(attrs []slog.Attr) []slog.Attr {
+func appendDifferences(attrs []slog.Attr, e *Event) []slog.Attr {
 	if len(e.Differs) == 0 && e.Others == 0 && e.Missing == 0 {
 		return attrs
 	}
@@ -327,10 +327,10 @@ func (e *Event) appendDifferences(attrs []slog.Attr) []slog.Attr {
 	return append(attrs, slog.Int("missing", e.Missing))
 }
 
-// level is Debug while all is well: plain runs, replays, requests that need no guard, and steps
+// levelOf returns Debug while all is well: plain runs, replays, requests that need no guard, and steps
 // in between. An event about one client or one handler is at Info. An operator may have to look
 // at a Warn, and has to look at an Error.
-func (e *Event) level() slog.Level {
+func levelOf(e *Event) slog.Level {
 	switch e.Result {
 	case Execute, NoKey, Skipped, LeaseRenewed:
 		return slog.LevelDebug
