@@ -2,7 +2,6 @@ package explore
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/oncekey/oncekey/core"
@@ -292,8 +291,4 @@ func (j *judge) inFlight(at time.Duration) (n int) {
 		}
 	}
 	return n
-}
-
-func describeLimit(limit core.ScopeLimit) string {
-	return fmt.Sprintf(", at most %d keys in flight and %d new ones a minute", limit.InFlight, limit.PerMinute)
 }

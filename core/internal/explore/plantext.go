@@ -64,7 +64,7 @@ func (p *Plan) describe(b *strings.Builder) {
 		fmt.Fprintf(b, ", MaxUnsettled %d", p.Unsettled)
 	}
 	if p.isLimited() {
-		b.WriteString(describeLimit(p.Limit))
+		fmt.Fprintf(b, ", at most %d keys in flight and %d new ones a minute", p.Limit.InFlight, p.Limit.PerMinute)
 	}
 	b.WriteByte('\n')
 	for _, pod := range p.Pods {
