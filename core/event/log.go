@@ -121,9 +121,8 @@ func levelOf(e *Event) slog.Level {
 		return slog.LevelDebug
 	case Completed, Failed, Unreplayable:
 		return levelOfRun(e)
-	case InProgress, KeyReused, NotReplayable, KeyExpired, ScopeLimited, Refused, Retryable, DeleteKey:
-		return slog.LevelInfo
-	case Reconciled, SettledByHand, Forgotten, Revealed:
+	case InProgress, KeyReused, NotReplayable, KeyExpired, ScopeLimited, Refused, Retryable, DeleteKey,
+		Reconciled, SettledByHand, Forgotten, Revealed:
 		return slog.LevelInfo
 	case ResponseLost, Unprotected, CallbackPanicked:
 		return slog.LevelError
@@ -131,10 +130,9 @@ func levelOf(e *Event) slog.Level {
 		if e.Attempt == 0 && e.Subject != nil { // the decision about the request follows, with the same error
 			return slog.LevelDebug
 		}
-		return slog.LevelWarn
 	default:
-		return slog.LevelWarn
 	}
+	return slog.LevelWarn
 }
 
 // levelOfRun is the level of a run whose outcome is stored.

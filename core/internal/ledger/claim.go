@@ -70,8 +70,7 @@ func (l *Ledger) Make(ctx context.Context, c *Claim) (*storage.Record, error) {
 
 // Admit asks the store within the timeout whether the scope, a hash, may run the key that Make
 // has just claimed for the first time. If not, the key is released, and counts as never claimed.
-// A key whose lease has ended meanwhile is not admitted.
-// Only a ledger with a Limiter calls Admit.
+// A key whose lease has ended meanwhile is not admitted. Only a ledger with a Limiter calls Admit.
 func (l *Ledger) Admit(ctx context.Context, c *Claim, scope string) (a storage.Admission, err error) {
 	began := time.Now()
 	defer func() { c.Latency += time.Since(began) }()
