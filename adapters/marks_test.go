@@ -109,7 +109,7 @@ func TestHandlerReadsItsRun(t *testing.T) {
 			if key := core.KeyFrom(r.Context()); key != `a"b` {
 				t.Errorf("the key is %q", key)
 			}
-			if lease, ok := core.LeaseFrom(r.Context()); !ok || lease.Attempt != 1 || lease.TTL != policy.DefaultLockTTL {
+			if lease, ok := core.LeaseFrom(r.Context()); !ok || lease.Attempt != 1 || lease.LockTTL != policy.DefaultLockTTL {
 				t.Errorf("the lease is %+v, %t", lease, ok)
 			}
 			charge = append(charge, core.DeriveKey(r.Context(), "charge"), core.DeriveKey(r.Context(), "refund"))

@@ -172,7 +172,7 @@ func (c *claimant) Claim() storage.Claim {
 	c.fingerprint() // sets the storage key and the key's hash too
 	c.claim = storage.Claim{
 		Key: c.identity.record, Token: storage.NewToken(), Fingerprint: c.identity.request.Fingerprint, Digest: c.bytes,
-		TTL: p.LockTTL, Retain: p.LockTTL + p.TTL, Remember: p.Remember,
+		LockTTL: p.LockTTL, Retain: p.LockTTL + p.TTL, Remember: p.Remember,
 		Origin: c.origin(), TakeOver: !p.OnAbandoned.Refuses(),
 	}
 	if c.identity.tooOld {

@@ -287,7 +287,7 @@ func TestPanickingScopeAndRecoverFunc(t *testing.T) {
 		broken.Store(false)
 		claim := storage.Claim{
 			Key: storage.Key("alice", http.MethodPost, "/payments", "k"), Token: storage.NewToken(),
-			Digest: digestOf(payment), TTL: time.Second, Retain: time.Hour,
+			Digest: digestOf(payment), LockTTL: time.Second, Retain: time.Hour,
 		}
 		if _, _, err := store.Acquire(t.Context(), claim); err != nil {
 			t.Fatal(err)

@@ -420,7 +420,7 @@ func TestDoRecovers(t *testing.T) {
 		call := chargeCall("k", nil)
 		if _, _, err := store.Acquire(t.Context(), storage.Claim{
 			Key: storage.Key("orders", storage.MethodCall, "charge", "k"), Token: storage.NewToken(), Fingerprint: emptyCall,
-			TTL: time.Second, Retain: time.Hour,
+			LockTTL: time.Second, Retain: time.Hour,
 		}); err != nil {
 			t.Fatal(err)
 		}

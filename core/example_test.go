@@ -278,7 +278,7 @@ func dieUnder(store storage.Store, key string) {
 	_, _, err := store.Acquire(ctx, storage.Claim{
 		Key: storage.Key("alice", http.MethodPost, "/payments", key), Token: storage.NewToken(),
 		Fingerprint: fingerprint.Of(fingerprint.Request{Method: http.MethodPost, Path: "/payments", ContentType: "application/json"}, nil),
-		TTL:         time.Millisecond, Retain: time.Hour,
+		LockTTL:     time.Millisecond, Retain: time.Hour,
 	})
 	if err != nil {
 		panic(err)

@@ -90,7 +90,7 @@ func TestWaitForAHolderThatDies(t *testing.T) {
 		store := newFaultyStore()
 		claim := storage.Claim{
 			Key: storage.Key("alice", http.MethodPost, "/payments", "k"), Token: storage.NewToken(), Fingerprint: "another version's",
-			Digest: digestOf(payment), TTL: 2 * time.Second, Retain: time.Hour,
+			Digest: digestOf(payment), LockTTL: 2 * time.Second, Retain: time.Hour,
 		}
 		if _, _, err := store.Acquire(t.Context(), claim); err != nil { // and no process renews it
 			t.Fatal(err)
@@ -342,7 +342,7 @@ func TestRollingDeployWhileInFlight(t *testing.T) {
 		s := newService(t, store, created)
 		claim := storage.Claim{
 			Key: storage.Key("alice", http.MethodPost, "/payments", "k"), Token: storage.NewToken(), Fingerprint: "another version's",
-			Digest: digestOf(payment), TTL: 10 * time.Second, Retain: time.Hour,
+			Digest: digestOf(payment), LockTTL: 10 * time.Second, Retain: time.Hour,
 		}
 		if _, _, err := store.Acquire(t.Context(), claim); err != nil {
 			t.Fatal(err)

@@ -148,7 +148,7 @@ func (r *reconciler) take(ctx context.Context, key string, record *storage.Recor
 	a.claimant.context, a.claimant.made = ctx, true
 	a.claimant.claim = storage.Claim{
 		Key: key, Token: storage.NewToken(), Fingerprint: record.Fingerprint, Digest: record.Digest,
-		TTL: p.LockTTL, Retain: p.LockTTL + p.TTL, Remember: p.Remember, Origin: origin, TakeOver: true,
+		LockTTL: p.LockTTL, Retain: p.LockTTL + p.TTL, Remember: p.Remember, Origin: origin, TakeOver: true,
 	}
 	hold, refusal := s.ledger.BeginClaim(&a.digest)
 	if hold != nil || refusal != "" {

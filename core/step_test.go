@@ -505,7 +505,7 @@ func TestUnreadableStepsNeverRun(t *testing.T) {
 			s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
 				lease, _ := core.LeaseFrom(r.Context())
 				lease.Steps = steps
-				if err := store.Extend(r.Context(), lease, lease.TTL); err != nil {
+				if err := store.Extend(r.Context(), lease, lease.LockTTL); err != nil {
 					t.Error(err)
 				}
 				failure.MarkUncertain(r.Context())

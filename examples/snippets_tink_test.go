@@ -55,7 +55,7 @@ func newKeySet(t testing.TB) (manager *keyset.Manager, first uint32) {
 }
 
 func claimOf(key string) storage.Claim {
-	return storage.Claim{Key: key, Token: storage.NewToken(), Fingerprint: "sha256:f", TTL: time.Minute, Retain: time.Hour}
+	return storage.Claim{Key: key, Token: storage.NewToken(), Fingerprint: "sha256:f", LockTTL: time.Minute, Retain: time.Hour}
 }
 
 // finishKey claims and completes a key, with the key as response.

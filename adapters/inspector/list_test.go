@@ -204,7 +204,7 @@ func TestEmptyListsAreNoNull(t *testing.T) {
 	store := memstore.New()
 	s := newService(t, store)
 	absent := s.get("/records/"+s.id("absent"), acceptsJSON...).Body.String()
-	lease, _, err := store.Acquire(t.Context(), storage.Claim{Key: s.id("bare"), Token: storage.NewToken(), TTL: time.Minute, Retain: time.Hour})
+	lease, _, err := store.Acquire(t.Context(), storage.Claim{Key: s.id("bare"), Token: storage.NewToken(), LockTTL: time.Minute, Retain: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}

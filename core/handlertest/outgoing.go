@@ -71,7 +71,7 @@ func (w *World) failBefore(ctx context.Context, a *attempt, k kind, f fault) err
 	case leaseLost:
 		w.usurp()
 		w.mu.Lock()
-		rest := w.lease.TTL
+		rest := w.lease.LockTTL
 		w.mu.Unlock()
 		return wait(ctx, rest)
 	default:

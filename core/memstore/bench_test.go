@@ -19,7 +19,7 @@ func BenchmarkFirstTime(b *testing.B) {
 	claims := make([]storage.Claim, 1<<16)
 	for i := range claims {
 		claims[i] = claim(i)
-		claims[i].Retain, claims[i].TTL = time.Second, time.Second
+		claims[i].Retain, claims[i].LockTTL = time.Second, time.Second
 	}
 	res := result(strings.Repeat("x", 200))
 	res.Retain = time.Millisecond

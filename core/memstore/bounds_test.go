@@ -22,7 +22,7 @@ const overhead = 256
 
 func claim(n int) storage.Claim {
 	return storage.Claim{
-		Key: fmt.Sprintf("%064x", n), Token: storage.NewToken(), Fingerprint: "sha256:f", TTL: time.Minute, Retain: time.Hour,
+		Key: fmt.Sprintf("%064x", n), Token: storage.NewToken(), Fingerprint: "sha256:f", LockTTL: time.Minute, Retain: time.Hour,
 	}
 }
 
@@ -296,7 +296,7 @@ func TestBytesAreReleased(t *testing.T) {
 		store := memstore.New(memstore.MaxBytes(2000))
 		for n := range 1000 {
 			c := claim(n)
-			c.TTL, c.Retain = time.Second, time.Second
+			c.LockTTL, c.Retain = time.Second, time.Second
 			lease := win(t, store, c)
 			res := result(strings.Repeat("x", 10_000))
 			res.Retain, res.Header, res.Sketch = time.Second, storage.Header{{Name: "A", Value: "b"}}, make([]byte, 256)

@@ -276,7 +276,7 @@ func (s *Store) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) 
 	if len(r.steps) > len(l.Steps) { // this call was given up, and arrives late
 		l.Steps = r.steps
 	}
-	l.TTL = ttl
+	l.LockTTL = ttl
 	s.claim(shard, r, l, now)
 	return nil
 }
@@ -303,7 +303,7 @@ func (s *Store) admit(shard *shard, n *name, c *storage.Claim, now time.Duration
 // claim gives the record to the lease, from now on.
 func (s *Store) claim(shard *shard, r *record, l storage.Lease, now time.Duration) storage.Lease {
 	r.hold(&l)
-	r.leaseEnd = now + l.TTL
+	r.leaseEnd = now + l.LockTTL
 	s.keep(shard, r, now+l.Retain)
 	return l
 }

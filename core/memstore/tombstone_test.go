@@ -18,7 +18,7 @@ func brief(n byte) storage.Claim {
 	fingerprint := identity{n, 1}
 	return storage.Claim{
 		Key: identity{n}.spell(), Token: storage.NewToken(), Fingerprint: fingerprintPrefix + fingerprint.spell(), Digest: storage.Digest{n},
-		TTL: time.Second, Retain: time.Minute, Remember: 30 * 24 * time.Hour,
+		LockTTL: time.Second, Retain: time.Minute, Remember: 30 * 24 * time.Hour,
 	}
 }
 

@@ -14,7 +14,7 @@ func usualLease() storage.Lease {
 	return storage.Lease{
 		Claim: storage.Claim{
 			Key: strings.Repeat("0123456789abcdef", 4), Token: storage.Token{0xab, 15: 0xcd}, Fingerprint: usualFingerprint, Digest: storage.Digest{0xd1, 15: 0x9e},
-			TTL: 30 * time.Second, Retain: 24 * time.Hour, Remember: 0,
+			LockTTL: 30 * time.Second, Retain: 24 * time.Hour, Remember: 0,
 			Origin: storage.Origin{
 				Route: "POST /payments", Holder: "pod-1", KeyHash: "9c56cc51b374c3ba", Trace: "4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7",
 			},

@@ -57,7 +57,7 @@ func TestWarnsOfEvictionOnce(t *testing.T) {
 	reader, writer := io.Pipe()
 	store := New(rdb, Logger(slog.New(slog.NewTextHandler(writer, nil))))
 	for range 3 {
-		if _, _, err := store.Acquire(t.Context(), storage.Claim{Key: "key", Token: storage.NewToken(), TTL: time.Minute, Retain: time.Hour}); err != nil {
+		if _, _, err := store.Acquire(t.Context(), storage.Claim{Key: "key", Token: storage.NewToken(), LockTTL: time.Minute, Retain: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -155,7 +155,7 @@ func TestRightThatIsLost(t *testing.T) {
 	for name, err := range map[string]error{
 		"Complete": store.Complete(t.Context(), first, result("answer")),
 		"Release":  store.Release(t.Context(), second),
-		"Extend":   store.Extend(t.Context(), first, first.TTL),
+		"Extend":   store.Extend(t.Context(), first, first.LockTTL),
 	} {
 		if !errors.Is(err, storage.ErrStoreForbidden) {
 			t.Errorf("%s returned %v, want ErrStoreForbidden", name, err)

@@ -140,8 +140,8 @@ func TestCompletionInTheGapDoesNotLengthenTheLease(t *testing.T) {
 		long.Retain = 48 * time.Hour
 		must(t, others.Complete(t.Context(), holder, long))
 	}
-	if r := find(t, store, asksAtOnce("key")); r.State != storage.InProgress || r.Abandoned() || r.LeaseLeft > holder.TTL {
-		t.Errorf("the record is %+v, want it in progress for at most %s", r, holder.TTL)
+	if r := find(t, store, asksAtOnce("key")); r.State != storage.InProgress || r.Abandoned() || r.LeaseLeft > holder.LockTTL {
+		t.Errorf("the record is %+v, want it in progress for at most %s", r, holder.LockTTL)
 	}
 }
 
@@ -216,7 +216,7 @@ func TestReleasedKeyThatExpiresIsClaimed(t *testing.T) {
 func abandoned(t *testing.T, store storage.Store, key string) storage.Lease {
 	t.Helper()
 	c := claim(key)
-	c.TTL = time.Millisecond
+	c.LockTTL = time.Millisecond
 	lease := win(t, store, c)
 	eventually(t, func() bool { return find(t, store, claim(key)).Abandoned() })
 	return lease

@@ -97,7 +97,7 @@ func (s *stored) fill(l *storage.Lease, state storage.State, at time.Time) {
 func encodeClaim(l *storage.Lease, at time.Time) []byte {
 	var s stored
 	s.fill(l, storage.InProgress, at)
-	s.tookOver, s.lease, s.retain, s.remember = l.TookOver, l.TTL, l.Retain, l.Remember
+	s.tookOver, s.lease, s.retain, s.remember = l.TookOver, l.LockTTL, l.Retain, l.Remember
 	return encode(&s, l.Steps)
 }
 

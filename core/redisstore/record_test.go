@@ -19,7 +19,7 @@ var someTime = time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
 func someLease() storage.Lease {
 	return storage.Lease{
 		Claim: storage.Claim{
-			Key: "key", Token: storage.Token{0xab, 0xcd}, Fingerprint: "sha256:f", Digest: storage.Digest{0xd1, 15: 0x9e}, TTL: 30 * time.Second, Retain: 24 * time.Hour,
+			Key: "key", Token: storage.Token{0xab, 0xcd}, Fingerprint: "sha256:f", Digest: storage.Digest{0xd1, 15: 0x9e}, LockTTL: 30 * time.Second, Retain: 24 * time.Hour,
 		},
 		Attempt: 2, TookOver: true,
 	}

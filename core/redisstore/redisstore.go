@@ -266,8 +266,8 @@ func (s *Store) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) 
 // extend writes the claim again with a lease of ttl from now, and with the same
 // retention as before.
 func (s *Store) extend(ctx context.Context, l storage.Lease, ttl time.Duration) (bool, error) {
-	if l.TTL = ttl; ttl < time.Millisecond {
-		l.TTL = 0
+	if l.LockTTL = ttl; ttl < time.Millisecond {
+		l.LockTTL = 0
 	}
 	outcome, err := s.settle(ctx, l, encodeClaim(&l, time.Now()), lifetime(l.Retain, l.Remember))
 	return outcome == settled, err

@@ -78,7 +78,7 @@ func TestLastMillisecondOfALease(t *testing.T) {
 	t.Parallel()
 	for after, abandoned := range map[time.Duration]bool{0: false, time.Millisecond: true} {
 		l := someLease()
-		l.Retain = l.TTL + after
+		l.Retain = l.LockTTL + after
 		seen, err := look(encodeClaim(&l, someTime), 0, nil)
 		if err != nil || seen.record.Abandoned() != abandoned {
 			t.Errorf("retained for %v after its lease: look returned %+v and %v, want abandoned %t", after, seen, err, abandoned)

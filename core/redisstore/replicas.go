@@ -160,7 +160,7 @@ func (s *Store) undoClaim(ctx context.Context, l storage.Lease, value []byte, wh
 	switch {
 	case l.TookOver || l.Steps != "": // the result of the previous attempt, or of an own step, may be unknown
 		ended := l
-		ended.TTL = briefLease
+		ended.LockTTL = briefLease
 		instead, kept = encodeClaim(&ended, time.Now()), lifetime(l.Retain, l.Remember)
 	case l.Attempt > 1:
 		instead = encodeReleased(l, time.Now())

@@ -95,7 +95,7 @@ func TestRecordsOfTheNextVersion(t *testing.T) {
 	if err := store.Complete(ctx, storage.Lease{Claim: other, Attempt: 2}, storage.Result{State: storage.Failed, Status: 400, Retain: time.Hour}); !errors.Is(err, storage.ErrLeaseLost) {
 		t.Errorf("Complete of a lease that another pod holds returned %v, want ErrLeaseLost", err)
 	}
-	running.TTL, running.Steps = 0, "charge\n"
+	running.LockTTL, running.Steps = 0, "charge\n"
 	put(encodeClaim(&running, someTime), running.Retain)
 	lease, _, err := store.Acquire(ctx, other)
 	if err != nil || !lease.TookOver || lease.Attempt != 3 || lease.Steps != running.Steps {

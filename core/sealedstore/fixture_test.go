@@ -103,7 +103,7 @@ type bare struct{ storage.Store }
 
 func claim(key string) storage.Claim {
 	return storage.Claim{
-		Key: key, Token: storage.NewToken(), Fingerprint: "sha256:f", Digest: storage.Digest{1}, TTL: time.Minute, Retain: time.Hour,
+		Key: key, Token: storage.NewToken(), Fingerprint: "sha256:f", Digest: storage.Digest{1}, LockTTL: time.Minute, Retain: time.Hour,
 	}
 }
 

@@ -44,7 +44,7 @@ func TestGoldenRecords(t *testing.T) {
 		finish(t, store, "no response", result(storage.Unreplayable))
 		running := win(t, store, claim("a run with steps"))
 		running.Steps = "charge\nship\n"
-		must(t, store.Extend(t.Context(), running, running.TTL))
+		must(t, store.Extend(t.Context(), running, running.LockTTL))
 		released := win(t, store, claim("released with steps"))
 		released.Steps = "charge\n"
 		must(t, store.Release(t.Context(), released))

@@ -105,7 +105,7 @@ func TestTakeOverOfARestoredRow(t *testing.T) {
 	var w watched
 	store := openWatched(t, &w)
 	short := claim("key")
-	short.TTL = time.Microsecond
+	short.LockTTL = time.Microsecond
 	lease := win(t, store, short)
 	<-time.After(time.Millisecond) // the lease has ended
 	other := sqlstore.New(sqliteWAL.connect(t, w.dsn), sqlstore.SQLite())

@@ -38,9 +38,9 @@ type Claim struct {
 	Fingerprint string
 	// Digest of the request's bytes, kept in the record. Zero: no digest.
 	Digest Digest
-	// TTL is the time until the lease ends without renewal. At least a millisecond.
-	TTL time.Duration
-	// Retain is the time for which the in-progress record is kept: TTL plus the
+	// LockTTL is the time until the lease ends without renewal. At least a millisecond.
+	LockTTL time.Duration
+	// Retain is the time for which the in-progress record is kept: LockTTL plus the
 	// retention of a response. Later requests can then still see that the key was
 	// abandoned.
 	Retain time.Duration

@@ -59,7 +59,7 @@ type Store interface {
 	//
 	// A caller may repeat Acquire with the same token after a timeout that hid a
 	// success. The repeated call finds the caller's own claim, and returns the lease
-	// again with its full TTL.
+	// again with its full LockTTL.
 	//
 	// Acquire begins with r.Claim(), except in a store that keeps its records in the memory
 	// of this process: there a retry needs no claim, see Request.

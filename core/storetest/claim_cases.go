@@ -22,8 +22,8 @@ var claimCases = []testCase{
 			if r.State != storage.InProgress || r.Fingerprint != lease.Fingerprint || r.Attempt != 1 || r.Abandoned() {
 				f.Errorf("the record is %s of %s, want attempt 1 of %s in progress", describe(r), r.Fingerprint, lease.Fingerprint)
 			}
-			if r.LeaseLeft <= 0 || r.LeaseLeft > lease.TTL {
-				f.Errorf("LeaseLeft is %s, want more than 0 and at most %s", r.LeaseLeft, lease.TTL)
+			if r.LeaseLeft <= 0 || r.LeaseLeft > lease.LockTTL {
+				f.Errorf("LeaseLeft is %s, want more than 0 and at most %s", r.LeaseLeft, lease.LockTTL)
 			}
 			if r.Status != 0 || len(r.Header) != 0 || len(r.Body) != 0 {
 				f.Errorf("the record has a response already: %s", describe(r))
@@ -43,11 +43,11 @@ var claimCases = []testCase{
 	},
 	{
 		name: "same token again after its lease ran out",
-		rule: "the lease of a repeated Acquire lasts for its whole TTL from the repeated call on, because its caller relies on " +
+		rule: "the lease of a repeated Acquire lasts for its whole LockTTL from the repeated call on, because its caller relies on " +
 			"that",
 		test: func(f *fixture) {
 			c := f.shortClaim()
-			c.TTL = 5 * f.unit
+			c.LockTTL = 5 * f.unit
 			f.win(c, 1, false)
 			f.wait(6 * f.unit)
 			f.holds(f.win(c, 1, false))
@@ -75,22 +75,22 @@ var claimCases = []testCase{
 	},
 	{
 		name: "a lease lasts as its holder asked",
-		rule: "only the TTL and the Retain of the holder decide when a lease ends, not those of a later caller",
+		rule: "only the LockTTL and the Retain of the holder decide when a lease ends, not those of a later caller",
 		test: func(f *fixture) {
 			asker := f.takeOver()
-			asker.TTL, asker.Retain = time.Millisecond, 2*time.Millisecond
+			asker.LockTTL, asker.Retain = time.Millisecond, 2*time.Millisecond
 			holder := f.win(f.claim(), 1, false)
 			f.wait(f.unit)
-			if r := f.find(asker); r.Abandoned() || r.LeaseLeft > holder.TTL {
-				f.Errorf("the record is %s, want it in progress for up to %s", describe(r), holder.TTL)
+			if r := f.find(asker); r.Abandoned() || r.LeaseLeft > holder.LockTTL {
+				f.Errorf("the record is %s, want it in progress for up to %s", describe(r), holder.LockTTL)
 			}
 			short := f.shortClaim()
 			short.Key, asker.Key = key(2), key(2)
 			f.win(short, 1, false)
 			f.wait(2 * f.unit)
-			asker.TTL, asker.Retain, asker.TakeOver = f.long(), 20*f.long(), false
+			asker.LockTTL, asker.Retain, asker.TakeOver = f.long(), 20*f.long(), false
 			if r := f.find(asker); !r.Abandoned() {
-				f.Errorf("the record is %s, want it abandoned: its lease was %s", describe(r), short.TTL)
+				f.Errorf("the record is %s, want it abandoned: its lease was %s", describe(r), short.LockTTL)
 			}
 		},
 	},
@@ -113,7 +113,7 @@ var takeOverCases = []testCase{
 		test: func(f *fixture) {
 			for attempt := uint64(1); attempt <= 3; attempt++ {
 				c := f.takeOver()
-				c.TTL = f.unit
+				c.LockTTL = f.unit
 				f.win(c, attempt, attempt > 1)
 				f.wait(2 * f.unit)
 			}
@@ -160,12 +160,12 @@ var takeOverCases = []testCase{
 		rule: "a running lease is never taken over, and an ended lease can be taken over at once",
 		test: func(f *fixture) {
 			c := f.claim()
-			c.TTL = 5 * f.unit
+			c.LockTTL = 5 * f.unit
 			start := time.Now()
 			f.win(c, 1, false)
 			next, passed := f.winOnceClaimable(f.takeOver(), start, f.long())
-			if passed < c.TTL-clockGrain {
-				f.Errorf("taken over after %s, want not before %s", passed, c.TTL)
+			if passed < c.LockTTL-clockGrain {
+				f.Errorf("taken over after %s, want not before %s", passed, c.LockTTL)
 			}
 			if next.Attempt != 2 || !next.TookOver {
 				f.Errorf("taken over as attempt %d with TookOver %t, want 2 with true", next.Attempt, next.TookOver)

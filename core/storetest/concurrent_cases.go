@@ -109,7 +109,7 @@ func (f *fixture) race(claim func() storage.Claim) (storage.Lease, []*storage.Re
 func (f *fixture) seeClaim(records []*storage.Record, winner storage.Lease) {
 	f.Helper()
 	for _, r := range records {
-		if r.State != storage.InProgress || r.Attempt != winner.Attempt || r.Abandoned() || r.LeaseLeft > winner.TTL {
+		if r.State != storage.InProgress || r.Attempt != winner.Attempt || r.Abandoned() || r.LeaseLeft > winner.LockTTL {
 			f.Fatalf("a loser found %s, want attempt %d in progress", describe(r), winner.Attempt)
 		}
 	}

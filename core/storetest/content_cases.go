@@ -132,7 +132,7 @@ var fencingCases = []testCase{
 			var seen uint64
 			for round := range 6 {
 				c := f.takeOver()
-				c.TTL = f.unit
+				c.LockTTL = f.unit
 				lease, record := f.acquire(c)
 				if record != nil {
 					f.Fatalf("round %d found %s, want the lease", round, describe(record))

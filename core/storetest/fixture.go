@@ -55,7 +55,7 @@ func (f *fixture) long() time.Duration { return 100 * f.unit }
 // claim returns a claim of a key with a new token and a lease that lasts.
 func (f *fixture) claim() storage.Claim {
 	return storage.Claim{
-		Key: key(1), Token: storage.NewToken(), Fingerprint: fingerprint, Digest: digest, TTL: f.long(), Retain: 10 * f.long(),
+		Key: key(1), Token: storage.NewToken(), Fingerprint: fingerprint, Digest: digest, LockTTL: f.long(), Retain: 10 * f.long(),
 		Origin: origin,
 	}
 }
@@ -63,7 +63,7 @@ func (f *fixture) claim() storage.Claim {
 // shortClaim returns a claim with a lease of one unit.
 func (f *fixture) shortClaim() storage.Claim {
 	c := f.claim()
-	c.TTL = f.unit
+	c.LockTTL = f.unit
 	return c
 }
 

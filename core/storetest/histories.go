@@ -80,14 +80,14 @@ func (f *fixture) live(key string, random *rand.Rand, granted *ledger) error {
 	// A few values only, so that callers collide.
 	upTo := func(d time.Duration) time.Duration { return time.Duration(random.IntN(5)) * d / 4 }
 	c := f.takeOver()
-	c.Key, c.TTL = key, f.unit/2
+	c.Key, c.LockTTL = key, f.unit/2
 	asked := time.Now()
 	lease, record, err := f.store.Acquire(f.Context(), c)
 	if err != nil {
 		return err
 	}
 	if record != nil {
-		if time.Since(asked) >= c.TTL {
+		if time.Since(asked) >= c.LockTTL {
 			granted.addOverdue()
 		}
 		f.wait(upTo(f.unit / 2))
@@ -96,7 +96,7 @@ func (f *fixture) live(key string, random *rand.Rand, granted *ledger) error {
 	granted.add(&granted.claims, lease)
 	f.wait(upTo(f.unit))
 	if random.IntN(2) == 0 {
-		if err := orLost(f.store.Extend(f.Context(), lease, c.TTL)); err != nil {
+		if err := orLost(f.store.Extend(f.Context(), lease, c.LockTTL)); err != nil {
 			return err
 		}
 		f.wait(upTo(f.unit))

@@ -90,7 +90,7 @@ var inspectorCases = []testCase{
 					f.Fatalf("%d records are listed as %s, want key %s alone", len(listed), state, lease.Key)
 				}
 				if r.State != state || r.Attempt != 1 || r.Fingerprint != fingerprint || state != storage.InProgress && r.Status != 201 ||
-					state == storage.InProgress && (r.LeaseLeft <= 0 || r.LeaseLeft > lease.TTL) {
+					state == storage.InProgress && (r.LeaseLeft <= 0 || r.LeaseLeft > lease.LockTTL) {
 					f.Errorf("the list has %s of %s", describe(r), r.Fingerprint)
 				}
 				f.isOf(r, lease)

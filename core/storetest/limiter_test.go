@@ -92,7 +92,7 @@ func (m *limitModel) Admit(ctx context.Context, p storage.Place, ttl time.Durati
 	case repetitionCounts:
 		p.Token = storage.NewToken()
 	case countsAreRecords:
-		c := storage.Claim{Key: key(7), TTL: time.Hour, Retain: time.Hour}
+		c := storage.Claim{Key: key(7), LockTTL: time.Hour, Retain: time.Hour}
 		m.records[c.Key] = &entry{Lease: storage.Lease{Claim: c}, expires: time.Now().Add(time.Hour), Record: storage.Record{State: storage.InProgress}}
 	default:
 	}

@@ -10,7 +10,7 @@ import (
 // for a lost claim.
 func (m *model) steps(e *entry, l storage.Lease) string {
 	switch {
-	case m.bug == stepsForgotten, m.bug == stepsOfLostClaimForgotten && e == nil, m.bug == extendByZeroForgetsSteps && l.TTL == 0:
+	case m.bug == stepsForgotten, m.bug == stepsOfLostClaimForgotten && e == nil, m.bug == extendByZeroForgetsSteps && l.LockTTL == 0:
 		return ""
 	case m.bug == stepsTrimmed:
 		return strings.TrimSpace(l.Steps)

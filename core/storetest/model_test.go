@@ -228,7 +228,7 @@ func (m *model) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) 
 			expires = e.expires
 		}
 	}
-	l.TTL = ttl
+	l.LockTTL = ttl
 	if m.bug == shorterStepsRefused && e != nil && len(l.Steps) < len(e.Lease.Steps) {
 		return nil
 	}
@@ -247,12 +247,12 @@ func (m *model) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) 
 func (m *model) hold(l storage.Lease, now time.Time) {
 	before, current := m.records[l.Key], m.lookUp(l.Key)
 	m.records[m.name(l.Key)] = &entry{
-		Lease: l, leaseEnd: now.Add(l.TTL), expires: now.Add(l.Retain), remember: l.Remember,
+		Lease: l, leaseEnd: now.Add(l.LockTTL), expires: now.Add(l.Retain), remember: l.Remember,
 		Record: storage.Record{State: storage.InProgress, Fingerprint: l.Fingerprint, Digest: m.digest(l), Attempt: l.Attempt, Steps: l.Steps},
 	}
 	m.begin(&m.records[m.name(l.Key)].Record, l, current, now)
 	if m.bug == forgetsAbandoned {
-		m.records[l.Key].expires = now.Add(l.TTL)
+		m.records[l.Key].expires = now.Add(l.LockTTL)
 	}
 	switch {
 	case before == nil:
@@ -317,7 +317,7 @@ func (m *model) abandoned(e *entry, c storage.Claim, now time.Time) bool {
 	case takeOverTooEarly:
 		now = now.Add(20 * time.Millisecond)
 	case leaseOfTheAsker:
-		return !now.Before(e.leaseEnd.Add(c.TTL - e.TTL))
+		return !now.Before(e.leaseEnd.Add(c.LockTTL - e.LockTTL))
 	default:
 	}
 	return !now.Before(e.leaseEnd)

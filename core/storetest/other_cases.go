@@ -68,15 +68,15 @@ var expiryCases = []testCase{
 	},
 	{
 		name: "a record that ends with its lease",
-		rule: "a claim whose Retain is its TTL leaves no abandoned record: when its lease ends, the key is new",
+		rule: "a claim whose Retain is its LockTTL leaves no abandoned record: when its lease ends, the key is new",
 		test: func(f *fixture) {
 			c := f.claim()
-			c.TTL, c.Retain = 5*f.unit, 5*f.unit
+			c.LockTTL, c.Retain = 5*f.unit, 5*f.unit
 			start := time.Now()
 			f.win(c, 1, false)
 			next, passed := f.winOnceClaimable(f.takeOver(), start, f.long())
-			if passed < c.TTL-clockGrain || next.Attempt != 1 || next.TookOver {
-				f.Errorf("after %s of %s the key was claimed as attempt %d with TookOver %t, want a new one: 1 with false", passed, c.TTL, next.Attempt, next.TookOver)
+			if passed < c.LockTTL-clockGrain || next.Attempt != 1 || next.TookOver {
+				f.Errorf("after %s of %s the key was claimed as attempt %d with TookOver %t, want a new one: 1 with false", passed, c.LockTTL, next.Attempt, next.TookOver)
 			}
 		},
 	},
@@ -85,12 +85,12 @@ var expiryCases = []testCase{
 		rule: "a lease may be renewed for longer than the claim's Retain in all: the record lasts as long as the lease does",
 		test: func(f *fixture) {
 			c := f.claim()
-			c.TTL, c.Retain = 10*f.unit, 10*f.unit
+			c.LockTTL, c.Retain = 10*f.unit, 10*f.unit
 			lease := f.win(c, 1, false)
 			for range 3 {
 				f.wait(4 * f.unit)
 				f.holds(lease)
-				f.extend(lease, c.TTL)
+				f.extend(lease, c.LockTTL)
 			}
 		},
 	},
@@ -100,7 +100,7 @@ var expiryCases = []testCase{
 		test: func(f *fixture) {
 			f.abandon()
 			c := f.takeOver()
-			c.TTL, c.Retain = 10*f.unit, 10*f.unit
+			c.LockTTL, c.Retain = 10*f.unit, 10*f.unit
 			lease := f.win(c, 2, true)
 			f.wait(5 * f.unit)
 			f.release(lease)

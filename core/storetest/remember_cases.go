@@ -157,7 +157,7 @@ var rememberCases = []testCase{
 		rule: "no caller claims a key at the moment when its record becomes a tombstone",
 		test: func(f *fixture) {
 			c := f.claim()
-			c.TTL, c.Retain, c.Remember = f.unit, 3*f.unit, f.long()
+			c.LockTTL, c.Retain, c.Remember = f.unit, 3*f.unit, f.long()
 			lease := f.win(c, 1, false)
 			f.wait(f.unit)
 			f.together(callersOfEach, func(int) error { return f.noneWins(4 * f.unit) })

@@ -187,7 +187,7 @@ var extendCases = []testCase{
 		rule: "an extended lease runs for ttl from the Extend, and is not taken over before its end",
 		test: func(f *fixture) {
 			c := f.claim()
-			c.TTL = 5 * f.unit
+			c.LockTTL = 5 * f.unit
 			lease := f.win(c, 1, false)
 			f.wait(2 * f.unit)
 			start := time.Now()
@@ -284,10 +284,10 @@ var extendCases = []testCase{
 			first := f.win(c, 1, false)
 			f.wait(2 * f.unit)
 			next := f.takeOver()
-			next.TTL = f.unit
+			next.LockTTL = f.unit
 			f.win(next, 2, true)
 			f.wait(2 * f.unit)
-			c.TTL = f.long()
+			c.LockTTL = f.long()
 			third := f.win(c, 3, true)
 			f.isLost("Extend", f.store.Extend(f.Context(), first, f.long()))
 			f.isLost("Complete", f.store.Complete(f.Context(), first, f.result(first)))

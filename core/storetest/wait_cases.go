@@ -55,7 +55,7 @@ var waitCases = []testCase{
 				}
 				request := core.Request{Method: "POST", Path: "/payments", Key: mode.String(), Fingerprint: fingerprint}
 				c := of(f.claim(), storage.Key(request.Scope, request.Method, request.Path, request.Key))
-				c.TTL = 3 * f.unit
+				c.LockTTL = 3 * f.unit
 				f.win(c, 1, false) // and the claim's process has crashed
 				waiter := f.process(f.store)
 				route := waiter.MustRoute(policy.Wait(f.long()), policy.LockTTL(f.long()), policy.OnAbandoned(mode), f.storeTimeout())

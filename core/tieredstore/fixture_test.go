@@ -44,7 +44,7 @@ func (s tiers) wants(t *testing.T, hot, durable int) {
 
 func claim(key string) storage.Claim {
 	return storage.Claim{
-		Key: key, Token: storage.NewToken(), Fingerprint: "sha256:f", TTL: time.Minute, Retain: 10 * time.Hour, TakeOver: true,
+		Key: key, Token: storage.NewToken(), Fingerprint: "sha256:f", LockTTL: time.Minute, Retain: 10 * time.Hour, TakeOver: true,
 	}
 }
 

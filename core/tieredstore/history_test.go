@@ -131,7 +131,7 @@ func delayed(f fault, random *rand.Rand) fault {
 func (h *history) live(store storage.Store, key string, random *rand.Rand, l *ledger) {
 	upTo := func(d time.Duration) { pass(context.Background(), time.Duration(random.Int64N(int64(d)))) }
 	c := claim(key)
-	c.TTL = historyLease
+	c.LockTTL = historyLease
 	var lease storage.Lease
 	var record *storage.Record
 	asked, err := tryThrice(func(ctx context.Context) (err error) {

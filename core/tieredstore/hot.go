@@ -43,7 +43,7 @@ type hotTier struct {
 // claim may take over abandoned claims, which a store that was once used alone can have
 // left.
 func fillClaim(c storage.Claim) storage.Claim {
-	c.Retain, c.Remember, c.Origin, c.TakeOver = c.TTL, 0, storage.Origin{}, true
+	c.Retain, c.Remember, c.Origin, c.TakeOver = c.LockTTL, 0, storage.Origin{}, true
 	return c
 }
 
@@ -183,7 +183,7 @@ func (h *hotTier) release(ctx context.Context, fill storage.Lease) {
 }
 
 func (h *hotTier) extend(ctx context.Context, l storage.Lease, ttl time.Duration) {
-	l.TTL = ttl
+	l.LockTTL = ttl
 	fill := fillLease(l)
 	fill.Age = l.Age
 	_ = h.call(ctx, h.timeout, func(ctx context.Context) error { return h.store.Extend(ctx, fill, ttl) })
@@ -220,7 +220,7 @@ func (h *hotTier) call(ctx context.Context, limit time.Duration, call func(conte
 // needs the result.
 func (h *hotTier) close(ctx context.Context, key string) error {
 	stand := fillWithin + h.timeout
-	closing := storage.Claim{Key: key, Token: storage.NewToken(), Fingerprint: closed, TTL: stand, Retain: stand}
+	closing := storage.Claim{Key: key, Token: storage.NewToken(), Fingerprint: closed, LockTTL: stand, Retain: stand}
 	for range closings {
 		if _, err := h.inspector.Forget(ctx, key, storage.RerunIsSafe); err != nil {
 			return err

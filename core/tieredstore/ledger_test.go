@@ -49,13 +49,13 @@ func (l *ledger) granted(lease storage.Lease, asked time.Time) {
 	if l.answer != "" {
 		l.contradicted("attempt %d runs, although the key has the %s", lease.Attempt, l.answer)
 	}
-	l.holders = append(l.holders, &holder{lease: lease, until: asked.Add(lease.TTL)})
+	l.holders = append(l.holders, &holder{lease: lease, until: asked.Add(lease.LockTTL)})
 }
 
 func (l *ledger) renewed(lease storage.Lease, asked time.Time) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	l.holder(lease).until = asked.Add(lease.TTL)
+	l.holder(lease).until = asked.Add(lease.LockTTL)
 }
 
 // settling is called before the holder settles: the lease may end at any time.

@@ -144,7 +144,7 @@ func TestFullRedis(t *testing.T) {
 	store, durable := overRedis(t, rdb)
 	finish(t, store, "finished", "answer")
 	short := claim("running") // Redis cannot take its response until the claim in Redis has ended
-	short.TTL = 3 * time.Second
+	short.LockTTL = 3 * time.Second
 	running := win(t, store, short)
 	must(t, rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	if err := rdb.Set(t.Context(), "anything", "", 0).Err(); err == nil {
@@ -152,7 +152,7 @@ func TestFullRedis(t *testing.T) {
 	}
 	replays(t, store, "finished", "answer")
 	runs(t, store, "running")
-	must(t, store.Extend(t.Context(), running, short.TTL))
+	must(t, store.Extend(t.Context(), running, short.LockTTL))
 	must(t, store.Complete(t.Context(), running, result("answer")))
 	must(t, store.Release(t.Context(), win(t, store, claim("released"))))
 	finish(t, store, "new", "answer")

@@ -150,7 +150,7 @@ func (l *link) Acquire(ctx context.Context, request storage.Request) (storage.Le
 			return got.record == nil, err
 		}, func(store *memstore.Store, passed time.Duration) error {
 			again := c
-			again.TTL, again.Retain = max(1, c.TTL-passed), c.Retain-passed // both began then
+			again.LockTTL, again.Retain = max(1, c.LockTTL-passed), c.Retain-passed // both began then
 			if again.Retain <= 0 {
 				return nil
 			}

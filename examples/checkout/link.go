@@ -28,7 +28,7 @@ func (l *link) Acquire(ctx context.Context, request storage.Request) (storage.Le
 	}
 	lease, record, err := l.store.Acquire(ctx, c)
 	if err == nil && record == nil {
-		l.tellLease(ctx, lease.Attempt, c.TTL)
+		l.tellLease(ctx, lease.Attempt, c.LockTTL)
 	}
 	return lease, record, err
 }

@@ -31,7 +31,7 @@ func Find(t testing.TB, store storage.Store, c storage.Claim) *storage.Record {
 
 // Claim is a claim of a key with a lease that outlasts a test.
 func Claim(key string) storage.Claim {
-	return storage.Claim{Key: key, Token: storage.NewToken(), Fingerprint: "sha256:f", TTL: time.Minute, Retain: time.Hour}
+	return storage.Claim{Key: key, Token: storage.NewToken(), Fingerprint: "sha256:f", LockTTL: time.Minute, Retain: time.Hour}
 }
 
 // TakeOver is a Claim that may take over the key.

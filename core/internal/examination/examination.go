@@ -145,7 +145,7 @@ func Canary(ctx context.Context, check string, store Inspectable) storage.Findin
 	token := storage.NewToken()
 	claim := storage.Claim{
 		Key: storage.Key("", "", "oncekey examination", token.String()), Token: token, Fingerprint: "oncekey examination",
-		TTL: time.Minute, Retain: time.Minute, Origin: storage.Origin{Holder: "oncekey examination"},
+		LockTTL: time.Minute, Retain: time.Minute, Origin: storage.Origin{Holder: "oncekey examination"},
 	}
 	defer func() {
 		removal, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
@@ -164,7 +164,7 @@ func fly(ctx context.Context, store Inspectable, c storage.Claim) (step string, 
 	if err != nil || found != nil {
 		return "claim", orOther(err, "the key had a record")
 	}
-	if err := store.Extend(ctx, lease, c.TTL); err != nil {
+	if err := store.Extend(ctx, lease, c.LockTTL); err != nil {
 		return "extend", err
 	}
 	res := storage.Result{State: storage.Completed, Status: 200, Body: bytes.Repeat([]byte("canary "), canaryBytes/len("canary ")), Retain: c.Retain}

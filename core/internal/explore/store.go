@@ -93,7 +93,7 @@ func (s *store) acquire(c storage.Claim, caller int) verdict {
 		}
 		return v
 	}
-	s.hold(v.lease, c.TTL, now, caller)
+	s.hold(v.lease, c.LockTTL, now, caller)
 	return v
 }
 
@@ -232,7 +232,7 @@ func (s *store) extend(l storage.Lease, ttl time.Duration, caller int) verdict {
 		l.Steps = ""
 	}
 	if ttl == 0 && s.plan.sabotage == keepsLeases {
-		ttl = l.TTL
+		ttl = l.LockTTL
 	}
 	s.hold(l, ttl, now, caller)
 	if ttl == 0 && s.plan.sabotage == losesAbandoned {

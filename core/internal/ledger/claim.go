@@ -79,14 +79,14 @@ func (l *Ledger) Admit(ctx context.Context, c *Claim, scope string) (a storage.A
 	for try := 0; ; try++ {
 		left := c.Timeout - time.Since(began)
 		err = within(ctx, left, func(ctx context.Context) error {
-			a, err = c.place.admit(ctx, c.Lease.TTL, l.Limit)
+			a, err = c.place.admit(ctx, c.Lease.LockTTL, l.Limit)
 			return err
 		})
 		if wait := soon(try); err == nil || rules.ClaimLasts(err) || left <= wait || !sleep(l.background, wait) {
 			break
 		}
 	}
-	if err == nil && a.Reached == 0 && l.clock.Now().Reaches(c.At.Add(c.Lease.TTL)) {
+	if err == nil && a.Reached == 0 && l.clock.Now().Reaches(c.At.Add(c.Lease.LockTTL)) {
 		err = rules.ErrClaimTooSlow
 	}
 	switch {
@@ -123,7 +123,7 @@ func (l *Ledger) claim(ctx context.Context, c *Claim, timeout time.Duration) (*s
 	default:
 		returned := l.clock.Now()
 		c.Latency += returned.Monotonic.Sub(c.At.Monotonic)
-		if returned.Reaches(c.At.Add(c.Lease.TTL)) {
+		if returned.Reaches(c.At.Add(c.Lease.LockTTL)) {
 			return nil, rules.ErrClaimTooSlow
 		}
 	}
@@ -157,7 +157,7 @@ func (l *Ledger) GiveBack(c *Claim) {
 		if taken != nil {
 			taken.keep(ctx, timeout, 0)
 		}
-		again, cancel := context.WithTimeout(l.serving, lease.TTL)
+		again, cancel := context.WithTimeout(l.serving, lease.LockTTL)
 		defer cancel()
 		for try, released := 0, 0; released < 2; try++ {
 			lease.Age = time.Since(claimed)

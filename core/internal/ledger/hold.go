@@ -85,10 +85,10 @@ type Hold struct {
 func (l *Ledger) Begin(h *Hold, run Run, c *Claim, key *[sha256.Size]byte, p *policy.Policy, pattern string) (refusal string) {
 	h.run, h.ledger, h.key, h.policy = run, l, key, p
 	h.Lease, h.Claimed, h.pattern = c.Lease, c.At.Monotonic, pattern
-	h.renewed.L, h.heldUntil, h.steps = &h.mu, c.At.Add(c.Lease.TTL), c.steps
+	h.renewed.L, h.heldUntil, h.steps = &h.mu, c.At.Add(c.Lease.LockTTL), c.steps
 	if refusal = l.add(h); refusal == "" {
 		c.held = true
-		h.wakeAt(c.At, h.Claimed.Add(h.Lease.TTL/3))
+		h.wakeAt(c.At, h.Claimed.Add(h.Lease.LockTTL/3))
 	}
 	return refusal
 }
@@ -150,11 +150,11 @@ func (h *Hold) beginRenewal() bool {
 // TTL, or after a tenth when the store failed. The call ends with the lease at the
 // latest.
 func (h *Hold) renew() {
-	calledAt, err := h.extend(min(h.policy.StoreTimeout, h.Lease.TTL/3, h.left()))
+	calledAt, err := h.extend(min(h.policy.StoreTimeout, h.Lease.LockTTL/3, h.left()))
 	if err == nil {
 		h.report(event.Event{Result: event.LeaseRenewed, Renewal: true}) // before the settlement's, which waits
 		if h.ledger.Limit.InFlight > 0 {
-			keepPlace(h, min(h.policy.StoreTimeout, h.Lease.TTL/3), h.Lease.TTL)
+			keepPlace(h, min(h.policy.StoreTimeout, h.Lease.LockTTL/3), h.Lease.LockTTL)
 		}
 	}
 	h.renewedBy(calledAt, err, true)
@@ -163,7 +163,7 @@ func (h *Hold) renew() {
 // renewedBy ends a renewal that was called at calledAt: a scheduled one, or one that
 // stores a step.
 func (h *Hold) renewedBy(calledAt time.Time, err error, scheduled bool) {
-	next := calledAt.Add(h.Lease.TTL / 3)
+	next := calledAt.Add(h.Lease.LockTTL / 3)
 	h.mu.Lock()
 	h.renewing, h.lastError = false, err
 	h.renewed.Broadcast()
@@ -179,7 +179,7 @@ func (h *Hold) renewedBy(calledAt time.Time, err error, scheduled bool) {
 		return
 	case err != nil:
 		h.report(event.Event{Result: event.StoreError, Err: err, Renewal: scheduled})
-		next = time.Now().Add(h.Lease.TTL / 10)
+		next = time.Now().Add(h.Lease.LockTTL / 10)
 	}
 	h.wakeAt(h.ledger.clock.Now(), next)
 }
@@ -196,7 +196,7 @@ func (h *Hold) renewOnce(ctx context.Context, timeout time.Duration) (calledAt t
 	now := h.ledger.clock.Now()
 	lease := h.current(now.Monotonic)
 	err = within(ctx, timeout, func(ctx context.Context) error {
-		return h.ledger.store.extend(ctx, lease, lease.TTL)
+		return h.ledger.store.extend(ctx, lease, lease.LockTTL)
 	})
 	if err == nil {
 		h.heldFrom(now)
@@ -208,7 +208,7 @@ func (h *Hold) renewOnce(ctx context.Context, timeout time.Duration) (calledAt t
 func (h *Hold) heldFrom(calledAt machine.Moment) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.heldUntil = calledAt.Add(h.Lease.TTL)
+	h.heldUntil = calledAt.Add(h.Lease.LockTTL)
 }
 
 // left returns the time for which the lease certainly lasts.

@@ -47,7 +47,7 @@ func (h *Hold) Record() *storage.Record {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	record := &storage.Record{
-		State: storage.InProgress, Attempt: h.Lease.Attempt, LeaseLeft: h.Lease.TTL,
+		State: storage.InProgress, Attempt: h.Lease.Attempt, LeaseLeft: h.Lease.LockTTL,
 		Fingerprint: h.Lease.Fingerprint, Digest: h.Lease.Digest,
 		Origin: h.Lease.Origin, Created: h.Claimed.Round(0), // Round strips the monotonic reading
 	}

@@ -217,7 +217,7 @@ func (h *Hold) keepSettling(ctx context.Context, end *ending) error {
 		if err == nil || rules.WriteLasts(err) {
 			return err
 		}
-		if end.result != nil && h.left() < h.Lease.TTL*2/3 {
+		if end.result != nil && h.left() < h.Lease.LockTTL*2/3 {
 			_, _, _ = h.renewOnce(ctx, h.policy.StoreTimeout) // the next round shows whether another attempt holds the key
 		}
 	}

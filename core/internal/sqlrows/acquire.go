@@ -117,7 +117,7 @@ func (s *Records) read(ctx context.Context, c storage.Claim, claimErr error) (st
 // claiming returns the Arguments of a row in progress.
 func claiming(l *storage.Lease) *Arguments {
 	a := of(l)
-	a.running(l.TTL)
+	a.running(l.LockTTL)
 	a.keeps(l.Retain, l.Remember)
 	a.request(&l.Claim)
 	a[pTookOver], a[pAge], a[pKeepClaimed], a[pKeepSteps] = number(l.TookOver), int64(0), int64(0), number(l.Steps != "")

@@ -34,13 +34,13 @@ func Fill(t *testing.T, store storage.Store) {
 	running.Steps = "charge\nship\n"
 	testkit.Must(t, store.Extend(t.Context(), running, long))
 	abandoned := claim("an abandoned run")
-	abandoned.TTL = time.Millisecond
+	abandoned.LockTTL = time.Millisecond
 	testkit.Win(t, store, abandoned)
 	released := testkit.Win(t, store, claim("released with steps"))
 	released.Steps = "charge\n"
 	testkit.Must(t, store.Release(t.Context(), released))
 	again := claim("released at the second attempt")
-	again.TTL = time.Millisecond
+	again.LockTTL = time.Millisecond
 	testkit.Win(t, store, again)
 	again.Token, again.TakeOver = storage.NewToken(), true
 	testkit.Eventually(t, func() bool {
@@ -55,7 +55,7 @@ func Fill(t *testing.T, store storage.Store) {
 
 func claim(key string) storage.Claim {
 	return storage.Claim{
-		Key: key, Token: storage.NewToken(), Fingerprint: hash, Digest: storage.Digest{0xd1, 15: 0x9e}, TTL: long, Retain: long,
+		Key: key, Token: storage.NewToken(), Fingerprint: hash, Digest: storage.Digest{0xd1, 15: 0x9e}, LockTTL: long, Retain: long,
 		Origin: storage.Origin{Route: "POST /payments", Holder: "pod-é", KeyHash: "9c56cc51b374c3ba", Trace: "4bf9-00f0", Program: "1f00ba42"},
 	}
 }

@@ -72,7 +72,7 @@ var original = storage.Key("alice", http.MethodPost, "/payments", "original")
 func settle(b *testing.B, store storage.Store) {
 	b.Helper()
 	claim := storage.Claim{
-		Key: original, Token: storage.NewToken(), Fingerprint: "sha256:" + strings.Repeat("0", 64), TTL: time.Minute, Retain: time.Hour,
+		Key: original, Token: storage.NewToken(), Fingerprint: "sha256:" + strings.Repeat("0", 64), LockTTL: time.Minute, Retain: time.Hour,
 		Origin: storage.Origin{Route: "POST /payments", Holder: "pod-1"},
 	}
 	lease, _, err := store.Acquire(b.Context(), claim)

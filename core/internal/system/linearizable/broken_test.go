@@ -68,7 +68,7 @@ func TestBrokenStoresAreFound(t *testing.T) {
 		"ends leases early": {load{}, &broken{
 			acquire: func(b *broken, ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
 				early := c
-				early.TTL = time.Millisecond
+				early.LockTTL = time.Millisecond
 				lease, record, err := b.Store.Acquire(ctx, early)
 				if record == nil && err == nil {
 					lease.Claim = c

@@ -24,7 +24,7 @@ type caller struct {
 // settle it again too late.
 func (c *caller) live() {
 	claim := storage.Claim{
-		Key: c.key, Token: storage.NewToken(), Fingerprint: "a", TTL: lasting, Retain: 2 * lasting, TakeOver: !c.once(4),
+		Key: c.key, Token: storage.NewToken(), Fingerprint: "a", LockTTL: lasting, Retain: 2 * lasting, TakeOver: !c.once(4),
 	}
 	if c.once(6) {
 		claim.Fingerprint = "b"
@@ -79,14 +79,14 @@ func (c *caller) end(l storage.Lease) {
 
 // look reads the record without taking it over, and without a short deadline.
 func (c *caller) look() {
-	claim := storage.Claim{Key: c.key, Token: storage.NewToken(), Fingerprint: "c", TTL: lasting, Retain: 2 * lasting}
+	claim := storage.Claim{Key: c.key, Token: storage.NewToken(), Fingerprint: "c", LockTTL: lasting, Retain: 2 * lasting}
 	c.ask(call{method: acquire, lease: storage.Lease{Claim: claim}}, patience)
 }
 
 func (c *caller) acquire(claim storage.Claim) outcome {
 	short := c.load.short && c.once(2)
 	if short {
-		claim.TTL = c.upTo(longest)
+		claim.LockTTL = c.upTo(longest)
 	}
 	return c.ask(call{method: acquire, lease: storage.Lease{Claim: claim}, short: short}, c.deadline())
 }

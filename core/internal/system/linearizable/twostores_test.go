@@ -57,7 +57,7 @@ func must(t *testing.T, err error) {
 // transferred is a claim of a key, with all that a row can hold.
 func transferred(key string) storage.Claim {
 	return storage.Claim{
-		Key: key, Token: storage.NewToken(), Fingerprint: "sha256:" + fmt.Sprintf("%064x", len(key)), Digest: storage.Digest{1, 2, 3}, TTL: time.Minute,
+		Key: key, Token: storage.NewToken(), Fingerprint: "sha256:" + fmt.Sprintf("%064x", len(key)), Digest: storage.Digest{1, 2, 3}, LockTTL: time.Minute,
 		Retain: time.Hour, Remember: time.Hour, Origin: storage.Origin{Route: "POST /payments", Holder: "pod 7", KeyHash: "0123", Trace: "4bf9"},
 	}
 }

@@ -29,7 +29,7 @@ func (b *broken) Acquire(ctx context.Context, request storage.Request) (storage.
 	c := request.Claim()
 	lease, record, err := b.Store.Acquire(ctx, c)
 	if b.dawdles && err == nil && b.now() {
-		pass(c.TTL)
+		pass(c.LockTTL)
 	}
 	if b.grants && record != nil && b.now() {
 		return storage.Lease{Claim: c, Attempt: record.Attempt}, nil, nil
