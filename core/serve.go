@@ -1,11 +1,16 @@
 package core
 
 import (
+	"cmp"
+	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
 
 	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/internal/wire"
+	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/internal/callers"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -131,6 +136,52 @@ func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, route *Route, nex
 	default:
 		x.guard(a)
 	}
+}
+
+// Begin decides whether a request runs the handler. The values and the deadline of
+// ctx reach the handler, and the cancellation of ctx only ends a Wait. The values may be
+// read after Finish (see Do). A nil route means the default policy.
+//
+// Serve and Do call Begin and Finish. Call both yourself to guard another kind of
+// request.
+func (e *Engine) Begin(ctx context.Context, route *Route, request Request) Decision {
+	a := newAttempt(&e.shared, cmp.Or(route, e.defaults))
+	a.request = request
+	a.address()
+	if refusal := a.checkAgeOf(nil); refusal != nil {
+		a.report(ctx, &event.Event{Result: event.Refused, Code: refusal.Code, Err: errors.New(refusal.Error)})
+		return Decision{Problem: refusal}
+	}
+	a.claimant = newClaimant(a.identity)
+	a.record, a.keyHash = hex.EncodeToString(a.digest[:]), event.KeyHash(request.Key)
+	return a.begin(ctx)
+}
+
+// Finish settles and ends the run. It stores the response, or releases the key for the
+// next request. The policy's Classifier, or else failure.Classify, decides from the
+// outcome, to which Finish adds the handler's marks.
+//
+// An error means that the response must not be shown to the client:
+//
+//   - ErrLeaseLost: another attempt holds the key.
+//   - ErrNotConfirmed: the store did not confirm the response, and this process may
+//     have lost its lease; or the reply to a transaction's commit was lost. The
+//     engine continues to settle in the background, and a retry gets the result.
+//   - storage.ErrRolledBack: the database refused the commit. The key is released.
+//
+// Finish returns nil when the store refuses the response for good
+// (storage.ErrNotStorable): the store then remembers that the request has finished, and
+// retries get 409 not_replayable. It also returns nil when the store is unavailable while the lease is held. The client
+// gets the response, and the engine stores the response in the background and renews
+// the lease until then.
+//
+// Finish returns within twice the policy's StoreTimeout, because Finish may wait for a
+// renewal first. A refused response takes one StoreTimeout more, and an InFlight of
+// WithScopeLimit two. Finish takes no context, so that a client's disconnect cannot
+// interrupt the settlement.
+func (e *Engine) Finish(run *Run, outcome failure.Outcome, response Response) error {
+	response.Header = wire.ValidFields(response.Header)
+	return run.end(outcome, response)
 }
 
 // missing names the argument of Serve that is nil, or "".
