@@ -19,7 +19,7 @@ type stepReceipt struct{ ID string }
 // shop counts the effects of an order.
 type shop struct {
 	charges, shipments int
-	away               bool
+	unreachable        bool
 }
 
 func (s *shop) charge(context.Context, string) (stepReceipt, error) {
@@ -28,7 +28,7 @@ func (s *shop) charge(context.Context, string) (stepReceipt, error) {
 }
 
 func (s *shop) ship(context.Context, string) (string, error) {
-	if s.away {
+	if s.unreachable {
 		return "", errors.New("connection refused")
 	}
 	s.shipments++
@@ -38,7 +38,7 @@ func (s *shop) ship(context.Context, string) (string, error) {
 // The snippets and the transcript of docs/effects.md.
 func TestStepsOfAnOrder(t *testing.T) {
 	t.Parallel()
-	provider := &shop{away: true}
+	provider := &shop{unreachable: true}
 	warehouse := provider
 	order := func(w http.ResponseWriter, r *http.Request) {
 		receipt, err := core.Step(r.Context(), "charge", func(ctx context.Context) (stepReceipt, error) {
@@ -67,7 +67,7 @@ func TestStepsOfAnOrder(t *testing.T) {
 		{"the retry ships, and does not charge again", `{"item":1}`},
 		{"a replay", `{"item":1}`},
 	} {
-		provider.away = row.comment == "the warehouse is unreachable"
+		provider.unreachable = row.comment == "the warehouse is unreachable"
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/orders", strings.NewReader(row.payload))
 		r.Header.Set(core.KeyHeader, "8e03978e")
 		w := httptest.NewRecorder()
