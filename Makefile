@@ -64,7 +64,7 @@ CHECKS := servers tidy-check fmt-check vet api lint race cover
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help check $(CHECKS) raced unraced test days model walls calls fmt tidy fuzz explore mutants soak availability bench microbench profile release sbom vulnerabilities clean
+.PHONY: help check $(CHECKS) raced unraced test days model walls fmt tidy fuzz explore mutants soak availability bench microbench profile release sbom vulnerabilities clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -135,9 +135,6 @@ lint: $(LINTERS) ## Run the linters of .golangci.yml, find values that leave a s
 
 walls: ## Lower the numbers of tools/walls/walls.txt to those of today, and print them; it raises none
 	go -C tools run ./walls -write '$(CURDIR)' $(PUBLISHED)
-
-calls: ## Count the calls and the changes of file in a first request and in its replay; VERBOSE=-v prints each call
-	@go -C tools run ./calls $(VERBOSE) '$(CURDIR)'
 
 fmt: $(LINTERS) ## Format the code
 	$(GOFUMPT) -l -w .
