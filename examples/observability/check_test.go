@@ -16,10 +16,7 @@ var targetLabels = []string{"job", "instance"}
 
 // checkExpression returns the names in an expression that are not exported.
 func (e exported) checkExpression(text string) (wrong []string) {
-	found, err := parse(text)
-	if err != nil {
-		return []string{err.Error()}
-	}
+	found := parse(text)
 	if len(found.selectors) == 0 {
 		wrong = append(wrong, "the expression names no metric")
 	}
@@ -128,7 +125,7 @@ func (e exported) checkAlerts(file []byte) (wrong []string) {
 // survives reports whether the result of an expression has a label: a label of its
 // grouping, or any label if there is no grouping.
 func (e exported) survives(text, label string) bool {
-	found, _ := parse(text)
+	found := parse(text)
 	if len(found.labels) > 0 {
 		return slices.Contains(found.labels, label)
 	}
@@ -219,7 +216,7 @@ func (e exported) checkPanel(p panel, variables []string, shown map[string]bool)
 	}
 	for _, target := range p.Targets {
 		wrong = append(wrong, e.checkExpression(target.Expr)...)
-		found, _ := parse(target.Expr)
+		found := parse(target.Expr)
 		for _, s := range found.selectors {
 			shown[familyOf(s.metric)] = true
 		}

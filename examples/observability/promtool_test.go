@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -36,6 +39,34 @@ func TestAlertsFire(t *testing.T) {
 	for _, args := range [][]string{{"test", "rules", "alerts.test.yaml"}, {"check", "config", "prometheus.yaml"}} {
 		if output, err := promtool(t, args...); err != nil {
 			t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, output)
+		}
+	}
+}
+
+// Each expression of the dashboard is valid, and one with an unknown function is not.
+func TestPanelsHaveValidExpressions(t *testing.T) {
+	t.Parallel()
+	var d dashboard
+	if err := json.Unmarshal(readFile(t, "dashboard.json"), &d); err != nil {
+		t.Fatal(err)
+	}
+	rules := "groups: [{name: dashboard, rules: ["
+	for _, mark := range d.Annotations.List {
+		rules += fmt.Sprintf("{record: name, expr: %q},\n", mark.Expr)
+	}
+	for _, p := range d.Panels {
+		for _, target := range p.Targets {
+			rules += fmt.Sprintf("{record: name, expr: %q},\n", target.Expr)
+		}
+	}
+	rules = strings.NewReplacer("$__rate_interval", "5m", "$__range", "1h").Replace(rules) + "]}]"
+	for text, valid := range map[string]bool{rules: true, strings.Replace(rules, "rate(", "rates(", 1): false} {
+		file := filepath.Join(t.TempDir(), "rules.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if output, err := promtool(t, "check", "rules", "--lint=none", file); (err == nil) != valid {
+			t.Errorf("valid: %t, and promtool says: %v\n%s", valid, err, output)
 		}
 	}
 }
