@@ -26,7 +26,7 @@ type mortal struct {
 	connections map[net.Conn]bool
 }
 
-func startMortal(t *testing.T, addr string) (*mortal, *program) {
+func startMortal(t *testing.T, addr string) (*mortal, *running) {
 	t.Helper()
 	m := &mortal{mall: newMall(endless), connections: make(map[net.Conn]bool)}
 	m.server = newServer(m.mall)
@@ -44,7 +44,7 @@ func startMortal(t *testing.T, addr string) (*mortal, *program) {
 	}
 	go m.server.Serve(listener) //nolint:errcheck // http.ErrServerClosed
 	t.Cleanup(m.die)
-	return m, &program{url: "http://" + listener.Addr().String()}
+	return m, &running{url: "http://" + listener.Addr().String()}
 }
 
 // die may be called again.

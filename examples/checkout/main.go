@@ -21,31 +21,26 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"log/slog"
-	"net"
 	"net/http"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
+
+	"github.com/oncekey/oncekey/examples/internal/program"
 )
 
-// shutdownDeadline is for running payments, which take less than a second.
-const shutdownDeadline = 10 * time.Second
-
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the program at once
-	addr := flag.String("addr", "127.0.0.1:8081", "listen on `host:port`; port 0 picks a free port")
-	flag.Parse()
-	if err := serve(ctx, *addr, os.Stdout, demoPace); err != nil {
-		slog.Error("checkout failed", "error", err)
-		os.Exit(1)
-	}
+	program.Main(func(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+		flags := flag.NewFlagSet("checkout", flag.ExitOnError)
+		addr := flags.String("addr", "127.0.0.1:8081", "listen on `host:port`; port 0 picks a free port")
+		_ = flags.Parse(args) // it exits
+		if err := serve(ctx, *addr, stdout, demoPace); err != nil {
+			fmt.Fprintf(stderr, "checkout: %v\n", err)
+			return 1
+		}
+		return 0
+	})
 }
 
 // serve runs the program until ctx ends, and then shuts it down in order.
@@ -53,25 +48,8 @@ func serve(ctx context.Context, addr string, stdout io.Writer, pace pace) error 
 	mall := newMall(pace)
 	defer mall.end()
 	server := newServer(mall)
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
-	if err != nil {
-		return err
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(listener) }()
-	fmt.Fprintf(stdout, "listening on http://%s\n", listener.Addr())
-
-	select {
-	case err := <-ended:
-		return err
-	case <-ctx.Done():
-	}
-	patience, cancel := context.WithTimeout(context.Background(), shutdownDeadline)
-	defer cancel()
-	if err := server.Shutdown(patience); err != nil {
-		return errors.Join(err, server.Close())
-	}
-	return nil
+	announce := func(address string) { fmt.Fprintf(stdout, "listening on http://%s\n", address) }
+	return program.Serve(ctx, server, addr, announce, func(context.Context) error { return server.Close() })
 }
 
 func newServer(m *mall) *http.Server {

@@ -21,17 +21,17 @@ var steadyPace = pace{bank: 200 * time.Millisecond, lockTTL: time.Minute, restar
 
 const patience = time.Minute // of a busy machine
 
-// program is a running serve.
-type program struct {
+// running is the running program.
+type running struct {
 	url    string
 	signal context.CancelFunc
 	ended  chan error
 }
 
-func startProgram(t *testing.T, pace pace) *program {
+func startProgram(t *testing.T, pace pace) *running {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	p := &program{signal: cancel, ended: make(chan error, 1)}
+	p := &running{signal: cancel, ended: make(chan error, 1)}
 	stdout, output := io.Pipe()
 	go func() {
 		p.ended <- serve(ctx, "127.0.0.1:0", output, pace)
@@ -48,7 +48,7 @@ func startProgram(t *testing.T, pace pace) *program {
 }
 
 // end ends the program like a signal. It may be called again.
-func (p *program) end(t *testing.T) {
+func (p *running) end(t *testing.T) {
 	t.Helper()
 	p.signal()
 	select {
@@ -62,7 +62,7 @@ func (p *program) end(t *testing.T) {
 	}
 }
 
-func (p *program) do(t testing.TB, method, path string, header http.Header) (status int, body string, responded http.Header) {
+func (p *running) do(t testing.TB, method, path string, header http.Header) (status int, body string, responded http.Header) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -91,7 +91,7 @@ func (p *program) do(t testing.TB, method, path string, header http.Header) (sta
 }
 
 // open opens a shop as a page does.
-func (p *program) open(t *testing.T) (shop string) {
+func (p *running) open(t *testing.T) (shop string) {
 	t.Helper()
 	status, body, _ := p.do(t, http.MethodPost, "/shops", nil)
 	var opened struct {
@@ -104,7 +104,7 @@ func (p *program) open(t *testing.T) (shop string) {
 }
 
 // awaitNotices asks until there are that many notices of a name, and returns the last.
-func (p *program) awaitNotices(t *testing.T, shop, what string, count int) (last notice) {
+func (p *running) awaitNotices(t *testing.T, shop, what string, count int) (last notice) {
 	t.Helper()
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()

@@ -16,11 +16,11 @@ import (
 // page is a tab of the browser with the program's page.
 type page struct {
 	*browsertest.Tab
-	program *program
+	program *running
 }
 
 // openBrowser opens a tab for the program. A payment without a response, or with 409, is no error here.
-func openBrowser(t *testing.T, p *program) *page {
+func openBrowser(t *testing.T, p *running) *page {
 	t.Helper()
 	isPayment := func(e *log.Entry) bool {
 		target, err := url.Parse(e.URL)

@@ -52,7 +52,7 @@ func serveMerchant(t *testing.T, router string, change func(*backend)) *merchant
 	t.Cleanup(func() {
 		server.Close()
 		for _, engine := range engines {
-			if err := within(patience, engine.Shutdown); err != nil {
+			if err := engine.Shutdown(context.WithoutCancel(t.Context())); err != nil {
 				t.Error(err)
 			}
 		}

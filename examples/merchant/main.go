@@ -25,28 +25,17 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log/slog"
-	"net"
 	"net/http"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/oncekey/oncekey/core"
-)
-
-// An orchestrator commonly grants 30 seconds between SIGTERM and SIGKILL.
-const (
-	handlersDeadline = 20 * time.Second // for running handlers
-	storeDeadline    = 5 * time.Second  // for responses that the store has not taken yet
+	"github.com/oncekey/oncekey/examples/internal/program"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the program at once
-	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, nil)))
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr, open))
+	program.Main(func(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+		return run(ctx, args, stdout, stderr, open)
+	})
 }
 
 // settings are the values of the command line.
@@ -119,20 +108,8 @@ func serve(ctx context.Context, s settings, b *backend, stdout io.Writer) error 
 		return err
 	}
 	server := &http.Server{Handler: handler, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute}
-	var listen net.ListenConfig
-	listener, err := listen.Listen(ctx, "tcp", s.addr)
-	if err != nil {
-		return err
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(listener) }()
-	fmt.Fprintf(stdout, tour, listener.Addr(), toured(engines[0]))
-	select {
-	case err := <-ended:
-		return err
-	case <-ctx.Done():
-		return shutDown(server, engines)
-	}
+	announce := func(address string) { fmt.Fprintf(stdout, tour, address, toured(engines[0])) }
+	return program.Serve(ctx, server, s.addr, announce, engines[0].Shutdown, engines[1].Shutdown)
 }
 
 // tour is printed at the start. pay.json has a slow card, so that -m 1 loses the response.
@@ -149,20 +126,4 @@ curl -i %[1]s/checkout-sessions -H @platform -H 'Idempotency-Key: 550e8400-e29b-
 // toured is the id of the tour's session, which follows from its agent and its key.
 func toured(acp *core.Engine) string {
 	return sessionID(core.DerivedKey(acp.StorageKey(clientBy("acp", "agent"), http.MethodPost, "/checkout_sessions", "create-1"), "session"))
-}
-
-// shutDown ends the program without losing a response: handlers first, then the engines'
-// unfinished writes. Only then may the database be closed.
-func shutDown(server *http.Server, engines []*core.Engine) error {
-	all := []error{within(handlersDeadline, server.Shutdown)}
-	for _, engine := range engines {
-		all = append(all, within(storeDeadline, engine.Shutdown))
-	}
-	return errors.Join(all...)
-}
-
-func within(deadline time.Duration, shutDown func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), deadline)
-	defer cancel()
-	return shutDown(ctx)
 }

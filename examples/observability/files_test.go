@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -131,5 +132,16 @@ func TestPrometheusScrapesTheProgram(t *testing.T) {
 	}
 	if !slices.Equal(targets, []string{defaultAddr}) {
 		t.Errorf("the targets are %q, want %s", targets, defaultAddr)
+	}
+}
+
+// Each alert has a section in the runbook.
+func TestAlertsHaveTheirRunbook(t *testing.T) {
+	t.Parallel()
+	page := string(readFile(t, "../../docs/operations.md"))
+	for _, alert := range regexp.MustCompile(`- alert: (\w+)`).FindAllStringSubmatch(string(readFile(t, "alerts.yaml")), -1) {
+		if !regexp.MustCompile(`(?m)^#+ ` + alert[1] + `$`).MatchString(page) {
+			t.Errorf("docs/operations.md has no section %s", alert[1])
+		}
 	}
 }

@@ -18,32 +18,17 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log/slog"
-	"net"
 	"net/http"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/examples/internal/program"
 )
 
 // defaultAddr is the address that prometheus.yaml scrapes.
 const defaultAddr = "127.0.0.1:8080"
 
-// An orchestrator commonly grants 30 seconds between SIGTERM and SIGKILL.
-const (
-	handlersDeadline = 20 * time.Second // for running handlers
-	storeDeadline    = 5 * time.Second  // for responses that the store has not taken yet
-)
-
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the program at once
-	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, nil)))
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
-}
+func main() { program.Main(run) }
 
 // run is main with its dependencies as parameters. When ctx ends, it shuts down in order
 // and returns the exit code.
@@ -81,28 +66,6 @@ func serve(ctx context.Context, addr string, stdout io.Writer) error {
 		WriteTimeout:      time.Minute,
 		IdleTimeout:       2 * time.Minute,
 	}
-	var listen net.ListenConfig
-	listener, err := listen.Listen(ctx, "tcp", addr)
-	if err != nil {
-		return err
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(listener) }()
-	fmt.Fprintf(stdout, "listening on http://%s\n", listener.Addr())
-
-	select {
-	case err := <-ended:
-		return err
-	case <-ctx.Done():
-		return errors.Join(
-			within(handlersDeadline, server.Shutdown),
-			within(storeDeadline, s.shutDown),
-		)
-	}
-}
-
-func within(deadline time.Duration, shutDown func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), deadline)
-	defer cancel()
-	return shutDown(ctx)
+	announce := func(address string) { fmt.Fprintf(stdout, "listening on http://%s\n", address) }
+	return program.Serve(ctx, server, addr, announce, s.shutDown)
 }
