@@ -2,12 +2,10 @@ package main
 
 import (
 	"maps"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/oncekey/oncekey/tools/internal/command"
+	"github.com/oncekey/oncekey/tools/internal/toolstest"
 )
 
 const library = `// Package m is a library.
@@ -21,47 +19,20 @@ func Pay(amount int) error { return nil }
 func tagged(t *testing.T) string {
 	t.Helper()
 	folder := untagged(t)
-	must(t, folder, "tag", "v0.1.0")
-	must(t, folder, "tag", "v0.1.0-rc.1")
-	must(t, folder, "tag", "v0.no")
-	must(t, folder, "tag", "sub/v0.3.0")
-	must(t, folder, "tag", "cmd/v0.1.0")
+	for _, tag := range []string{"v0.1.0", "v0.1.0-rc.1", "v0.no", "sub/v0.3.0", "cmd/v0.1.0"} {
+		toolstest.Git(t, folder, "tag", tag)
+	}
 	return folder
 }
 
 func untagged(t *testing.T) string {
 	t.Helper()
-	folder := t.TempDir()
-	write(t, folder, map[string]string{
+	return toolstest.Repository(t, map[string]string{
 		"go.mod": "module example.org/m\n\ngo 1.26\n", "m.go": library, acceptedFile: "",
 		"internal/i.go": "package internal\n\nconst Of = 1\n",
 		"sub/go.mod":    "module example.org/m/sub\n\ngo 1.26\n", "sub/sub.go": strings.Replace(library, "package m", "package sub", 1),
 		"cmd/go.mod": "module example.org/m/cmd\n\ngo 1.26\n", "cmd/main.go": "package main\n\nfunc main() {}\n\nfunc Pay() {}\n",
 	})
-	must(t, folder, "init", "--quiet")
-	must(t, folder, "add", ".")
-	must(t, folder, "-c", "user.name=n", "-c", "user.email=e@example.org", "commit", "--quiet", "--message", "all")
-	return folder
-}
-
-func write(t *testing.T, folder string, files map[string]string) {
-	t.Helper()
-	for name, text := range files {
-		name = filepath.Join(folder, name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-func must(t *testing.T, folder string, arguments ...string) {
-	t.Helper()
-	if _, err := command.Output(t.Context(), folder, nil, "git", arguments...); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func TestChanges(t *testing.T) {
@@ -87,7 +58,7 @@ func TestChanges(t *testing.T) {
 			folder := tagged(t)
 			files := map[string]string{acceptedFile: row.accepted + "\n"}
 			maps.Copy(files, row.change)
-			write(t, folder, files)
+			toolstest.Write(t, folder, files)
 			var out strings.Builder
 			err := run(t.Context(), &out, []string{folder, ".", "sub", "cmd"})
 			if out.String() != row.prints {
@@ -118,7 +89,7 @@ func TestWithoutTag(t *testing.T) {
 func TestBroken(t *testing.T) {
 	t.Parallel()
 	folder := tagged(t)
-	write(t, folder, map[string]string{"m.go": library + "\nvar Broken int = \"\"\n"})
+	toolstest.Write(t, folder, map[string]string{"m.go": library + "\nvar Broken int = \"\"\n"})
 	if err := run(t.Context(), new(strings.Builder), []string{folder, "."}); err == nil || !strings.Contains(err.Error(), "m.go:") {
 		t.Errorf("it ended with %v, want the error of the compiler", err)
 	}

@@ -2,10 +2,11 @@ package main
 
 import (
 	"bytes"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/oncekey/oncekey/tools/internal/toolstest"
 )
 
 const program = `package p
@@ -57,12 +58,9 @@ func TestLeaks(t *testing.T) {
 func TestRun(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	path := filepath.Join(folder, "p_test.go")
-	if err := os.WriteFile(path, []byte(strings.Replace(program, "BODY", "s = open(t)", 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	toolstest.Write(t, folder, map[string]string{"p_test.go": strings.Replace(program, "BODY", "s = open(t)", 1)})
 	var out bytes.Buffer
-	if err := run(&out, folder); err == nil || !strings.HasPrefix(out.String(), path+":13:3: ") {
+	if err := run(&out, folder); err == nil || !strings.HasPrefix(out.String(), filepath.Join(folder, "p_test.go")+":13:3: ") {
 		t.Errorf("got %v and %q, want an error and the place", err, &out)
 	}
 	if err := run(&out, t.TempDir()); err != nil {

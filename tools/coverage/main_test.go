@@ -1,10 +1,11 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/oncekey/oncekey/tools/internal/toolstest"
 )
 
 // profile has package a covered by two test binaries that ran different halves of it, b by half, and c not at all.
@@ -37,12 +38,10 @@ func TestGate(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			file := filepath.Join(t.TempDir(), "coverage.out")
-			if err := os.WriteFile(file, []byte(test.profile), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			folder := t.TempDir()
+			toolstest.Write(t, folder, map[string]string{"coverage.out": test.profile})
 			var printed strings.Builder
-			err := run(&printed, file, test.minimum, test.exclude)
+			err := run(&printed, filepath.Join(folder, "coverage.out"), test.minimum, test.exclude)
 			if !strings.Contains(printed.String(), test.printed) {
 				t.Errorf("it printed %q, want %q", printed.String(), test.printed)
 			}

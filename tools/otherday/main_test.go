@@ -1,11 +1,11 @@
 package main
 
 import (
-	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/oncekey/oncekey/tools/internal/toolstest"
 )
 
 // The program prints the year, and that of a bubble.
@@ -33,11 +33,7 @@ func Test(t *testing.T) {
 func TestProgramOnAnotherDay(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	for name, text := range map[string]string{"go.mod": "module p\n\ngo 1.26\n", "p_test.go": program} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	toolstest.Write(t, folder, map[string]string{"go.mod": "module p\n\ngo 1.26\n", "p_test.go": program})
 	if err := run(t.TempDir(), []string{"2041-03-01T00:00:00Z", "go", "-C", folder, "test", "./..."}); err != nil {
 		t.Error(err)
 	}

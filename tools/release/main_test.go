@@ -4,20 +4,19 @@ import (
 	"archive/zip"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/oncekey/oncekey/tools/internal/command"
+	"github.com/oncekey/oncekey/tools/internal/toolstest"
 )
 
 // checkout is a repository with a root module, one that requires it, one that requires both, and a command.
 func checkout(t *testing.T, version string) string {
 	t.Helper()
-	folder := t.TempDir()
-	for name, text := range map[string]string{
+	return toolstest.Repository(t, map[string]string{
 		"go.mod":       "module example.org/m\n",
 		"store/go.mod": "module example.org/m/store\n\nrequire example.org/m " + version + "\n",
 		"cmd/go.mod":   "module example.org/m/cmd\n\nrequire example.org/m " + version + "\n\nreplace example.org/m => ../\n",
@@ -26,23 +25,7 @@ func checkout(t *testing.T, version string) string {
 		"cmd/go.sum":   "",
 		"Makefile":     "tidy: # go mod tidy needs published versions\n",
 		"both/go.mod":  "module example.org/m/both\n\nrequire (\n\texample.org/m " + version + "\n\texample.org/m/store " + version + "\n)\n",
-	} {
-		name = filepath.Join(folder, name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, arguments := range []string{"init -q", "add .", "-c user.name=n -c user.email=e@example.org commit -q -m all"} {
-		command := exec.CommandContext(t.Context(), "git", strings.Fields(arguments)...)
-		command.Dir = folder
-		if output, err := command.CombinedOutput(); err != nil {
-			t.Fatalf("git %s: %v: %s", arguments, err, output)
-		}
-	}
-	return folder
+	})
 }
 
 const tags = `# Then the tags, each after those of the modules that it requires:
@@ -88,9 +71,7 @@ git commit -am 'Require v0.1.0 within the library'
 func TestRunRefuses(t *testing.T) {
 	t.Parallel()
 	clean, dirty := checkout(t, "v0.0.0"), checkout(t, "v0.0.0")
-	if err := os.WriteFile(filepath.Join(dirty, "new.go"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	toolstest.Write(t, dirty, map[string]string{"new.go": ""})
 	for want, row := range map[string]struct {
 		version, folder string
 		modules         []string
@@ -114,9 +95,7 @@ func TestRunRefuses(t *testing.T) {
 func TestRehearse(t *testing.T) {
 	t.Parallel()
 	original, folder := checkout(t, "v0.0.0"), t.TempDir()
-	if err := os.WriteFile(filepath.Join(original, "store", "new.go"), []byte("package store\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	toolstest.Write(t, original, map[string]string{"store/new.go": "package store\n"})
 	var out strings.Builder
 	if err := rehearse(t.Context(), &out, folder, "v0.1.0", []string{original, "both", "cmd", "store", "."}); err != nil {
 		t.Fatal(err)
@@ -158,9 +137,7 @@ func TestRehearse(t *testing.T) {
 func TestRehearseEndsAtFailure(t *testing.T) {
 	t.Parallel()
 	original := checkout(t, "v0.0.0")
-	if err := os.WriteFile(filepath.Join(original, "cmd", "other.go"), []byte("package main\n\nimport _ \"example.org/m/gone\"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	toolstest.Write(t, original, map[string]string{"cmd/other.go": "package main\n\nimport _ \"example.org/m/gone\"\n"})
 	err := rehearse(t.Context(), io.Discard, t.TempDir(), "v0.1.0", []string{original, "cmd", "."})
 	if err == nil || !strings.Contains(err.Error(), "Last cmd") || !strings.Contains(err.Error(), "does not contain package example.org/m/gone") {
 		t.Errorf("the rehearsal ended with %v, want the package that is missing", err)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/oncekey/oncekey/tools/internal/toolstest"
 )
 
 // module writes a module with these test files, and returns its folder.
@@ -13,15 +15,7 @@ func module(t *testing.T, files map[string]string) string {
 	t.Helper()
 	folder := t.TempDir()
 	files["go.mod"] = "module example.org/m\n\ngo 1.26.0\n"
-	for name, text := range files {
-		path := filepath.Join(folder, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	toolstest.Write(t, folder, files)
 	return folder
 }
 

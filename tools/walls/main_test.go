@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/oncekey/oncekey/tools/internal/toolstest"
 )
 
 // The shop has an order, cart.go above item.go above price.go, and two methods of its widest type in one file.
@@ -30,32 +32,18 @@ const shopsWall = "shop                             up  0  circle  1  methods  2
 func walls(t *testing.T, held string, changed map[string]string, flags ...string) (out, failure, written string) {
 	t.Helper()
 	root := t.TempDir()
-	path := filepath.Join(root, "tools", "walls", "walls.txt")
-	write(t, path, held)
-	for _, files := range []map[string]string{shop, changed} {
-		for name, text := range files {
-			write(t, filepath.Join(root, name), text)
-		}
+	for _, files := range []map[string]string{{"tools/walls/walls.txt": held}, shop, changed} {
+		toolstest.Write(t, root, files)
 	}
 	var printed bytes.Buffer
 	if err := run(&printed, append(flags, root, ".")); err != nil {
 		failure = err.Error()
 	}
-	text, err := os.ReadFile(path)
+	text, err := os.ReadFile(filepath.Join(root, "tools", "walls", "walls.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return printed.String(), failure, string(text)
-}
-
-func write(t *testing.T, path, text string) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // shopsWalls is what -write writes for the shop.
