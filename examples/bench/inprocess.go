@@ -7,7 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
+
+	"github.com/valyala/fasthttp"
 
 	"github.com/oncekey/oncekey/examples/bench/internal/harness"
 	"github.com/oncekey/oncekey/examples/bench/internal/peers"
@@ -174,4 +177,67 @@ func firstArm(ctx context.Context, guard guard) harness.Arm {
 			return nil
 		},
 	}
+}
+
+// outer is the middleware outside of a guard in a real service: a request's identifiers, the
+// headers of security middleware, and those of CORS. It sets twelve headers.
+func outer(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("X-Request-Id", strconv.FormatUint(sequence.Add(1), 16))
+		h.Set("Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+		h.Set("Strict-Transport-Security", "max-age=31536000; includeSubDomains")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Content-Security-Policy", "default-src 'none'")
+		h.Set("Permissions-Policy", "geolocation=()")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Access-Control-Allow-Origin", "https://shop.example")
+		h.Set("Vary", "Origin")
+		h.Set("Cache-Control", "no-store")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// fiberArms are the arms of fiber's middleware.
+func fiberArms() []harness.Arm {
+	const name = "fiber v3"
+	storage := peers.NewStorage()
+	bare, guarded, replayed := peers.Fiber(nil, response), peers.Fiber(storage, response), peers.Fiber(peers.NewStorage(), response)
+	key := newKey()
+	steady := func(handler fasthttp.RequestHandler) func(int) error {
+		return func(n int) error { return sendFiber(handler, n, func(int) string { return key }) }
+	}
+	var keys []string
+	return []harness.Arm{
+		{Name: name + ": bare", Run: steady(bare)},
+		{
+			Name: name + ": first", Most: 1 << 17,
+			Prepare: func(n int) error { keys = newKeys(n); return storage.Reset() },
+			Run:     func(n int) error { return sendFiber(guarded, n, func(i int) string { return keys[i] }) },
+		},
+		{Name: name + ": replay", Run: steady(replayed)},
+	}
+}
+
+// sendFiber calls the application in one context, like fiber's own server.
+func sendFiber(handler fasthttp.RequestHandler, n int, key func(i int) string) error {
+	var c fasthttp.RequestCtx
+	c.Init(&fasthttp.Request{}, nil, nil)
+	c.Request.Header.SetMethod(http.MethodPost)
+	c.Request.SetRequestURI("/payments")
+	c.Request.Header.SetContentType("application/json")
+	c.Request.Header.Set("Authorization", "Bearer alice")
+	c.Request.SetBody(payload)
+	for i := range n {
+		c.Response.Reset()
+		c.ResetUserValues()
+		c.Request.Header.Set("Idempotency-Key", key(i))
+		handler(&c)
+		if status := c.Response.StatusCode(); status != http.StatusCreated {
+			return fmt.Errorf("response with status %d, want %d", status, http.StatusCreated)
+		}
+	}
+	return nil
 }

@@ -1,16 +1,19 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"time"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/policy"
@@ -124,4 +127,50 @@ func (e *endpoint) Shutdown(ctx context.Context) error {
 		all = append(all, engine.Shutdown(ctx))
 	}
 	return errors.Join(all...)
+}
+
+// writeProblem is a problem.Writer for senders of webhooks. A sender reads only the
+// status: a 2xx ends the redeliveries, any other status asks for another delivery. An
+// event that was handled is therefore a 200, also when its response is gone. Otherwise the
+// sender repeats the event for days, and may then disable the endpoint for all events.
+//
+// All other problems keep their status. After outcome_unknown and key_reused a person must
+// look, and the provider's list of failed deliveries is the place to find them.
+func writeProblem(w http.ResponseWriter, r *http.Request, p problem.Problem) {
+	switch p.Code {
+	case problem.KeyExpired, problem.NotReplayable, problem.HandlerFailed:
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		fmt.Fprintf(w, "handled before: %s\n", p.Code)
+	default:
+		problem.Write(w, r, p)
+	}
+}
+
+// maxEvent bounds a body, before its signature is known to be right.
+const maxEvent = 256 << 10
+
+// verified lets only signed requests through. It stands outside the guard, so that a
+// forged request reads no stored response and leaves no record.
+func verified(webhook *standardwebhooks.Webhook, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxEvent))
+		if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+			http.Error(w, "the event is too large", http.StatusRequestEntityTooLarge)
+			return
+		}
+		if err != nil {
+			http.Error(w, "the body was cut off", http.StatusBadRequest)
+			return
+		}
+		switch err := webhook.Verify(body, r.Header); {
+		case errors.Is(err, standardwebhooks.ErrRequiredHeaders), errors.Is(err, standardwebhooks.ErrInvalidHeaders):
+			http.Error(w, "send webhook-id, webhook-timestamp and webhook-signature", http.StatusBadRequest)
+			return
+		case err != nil:
+			http.Error(w, "the signature is wrong or too old", http.StatusUnauthorized)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body)) // the guard reads the body again
+		next.ServeHTTP(w, r)
+	})
 }

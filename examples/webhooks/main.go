@@ -18,6 +18,8 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
+	"sync"
 	"time"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
@@ -69,4 +71,29 @@ func run(out io.Writer, events int, seed uint64) error {
 	fmt.Fprintf(out, "%d events, %d deliveries, %d forged, %d calls to the warehouse, %d shipments\n",
 		events, sender.deliveries, sender.forged, calls, shipments)
 	return err
+}
+
+// warehouse ships orders. It takes an idempotency key, as carriers and payment providers
+// do: a second call with the key returns the first shipment.
+type warehouse struct {
+	mu    sync.Mutex
+	calls int
+	keys  []string
+}
+
+func (w *warehouse) ship(_ context.Context, key, _ string) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calls++
+	if before := slices.Index(w.keys, key); before >= 0 {
+		return before + 1, nil
+	}
+	w.keys = append(w.keys, key)
+	return len(w.keys), nil
+}
+
+func (w *warehouse) count() (calls, shipments int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.calls, len(w.keys)
 }

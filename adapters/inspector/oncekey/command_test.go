@@ -16,6 +16,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
 	"github.com/oncekey/oncekey/adapters/inspector"
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/pgstore"
@@ -456,4 +459,10 @@ func TestDoctorKnowsNoOptionOfTheProgram(t *testing.T) {
 	if one.Seen != "role master, 1 replicas" || !strings.HasSuffix(one.Advice, "unless the program has WaitReplicas: its inspector page knows") {
 		t.Errorf("the finding is %+v", one)
 	}
+}
+
+func TestMain(m *testing.M) {
+	redis.SetLogger(silent{})
+	// go-redis looks for an unreachable server once a second, and sees only then that its client is closed.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }

@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/oncekey/oncekey/examples/bench/internal/harness"
 )
 
@@ -289,3 +291,5 @@ func TestPooledRatio(t *testing.T) {
 		t.Errorf("the longest latency is %v, want that of the stall", got)
 	}
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
