@@ -15,12 +15,12 @@ import (
 // mistake is planted between the clients and a guard that is right. bare is the handler without its guard.
 type mistake func(b *bank, guarded, bare http.Handler) http.Handler
 
-// bareIf lets requests around the guard.
-func bareIf(is func(*http.Request) bool) mistake {
+// insteadIf sends some requests to another handler than the guarded one.
+func insteadIf(is func(*http.Request) bool, other func(bare http.Handler) http.Handler) mistake {
 	return func(_ *bank, guarded, bare http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if is(r) {
-				bare.ServeHTTP(w, r)
+				other(bare).ServeHTTP(w, r)
 				return
 			}
 			guarded.ServeHTTP(w, r)
@@ -28,17 +28,16 @@ func bareIf(is func(*http.Request) bool) mistake {
 	}
 }
 
+// bareIf lets requests around the guard.
+func bareIf(is func(*http.Request) bool) mistake {
+	return insteadIf(is, func(bare http.Handler) http.Handler { return bare })
+}
+
 // refuseIf refuses requests.
 func refuseIf(is func(*http.Request) bool, status int) mistake {
-	return func(_ *bank, guarded, _ http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if is(r) {
-				w.WriteHeader(status)
-				return
-			}
-			guarded.ServeHTTP(w, r)
-		})
-	}
+	return insteadIf(is, func(http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+	})
 }
 
 // changed changes responses.
@@ -55,10 +54,10 @@ func changed(change func(b *bank, r *http.Request, response *httptest.ResponseRe
 	}
 }
 
-// otherStatus replaces a status.
-func otherStatus(from, to int) mistake {
-	return changed(func(_ *bank, _ *http.Request, response *httptest.ResponseRecorder) {
-		if response.Code == from {
+// otherStatus replaces a status in the responses to a probe, or to all.
+func otherStatus(probe string, from, to int) mistake {
+	return changed(func(_ *bank, r *http.Request, response *httptest.ResponseRecorder) {
+		if response.Code == from && (probe == "" || probe == probeOf(r)) {
 			response.Code = to
 		}
 	})

@@ -123,11 +123,7 @@ var runsAgain = changed(func(b *bank, r *http.Request, response *httptest.Respon
 })
 
 // locked refuses duplicates of a running request by 423.
-var locked = changed(func(_ *bank, r *http.Request, response *httptest.ResponseRecorder) {
-	if probeOf(r) == "duplicates" && response.Code == http.StatusConflict {
-		response.Code = http.StatusLocked
-	}
-})
+var locked = otherStatus("duplicates", http.StatusConflict, http.StatusLocked)
 
 // wrongCode replaces ACP's code.
 func wrongCode(code string) mistake {
@@ -157,7 +153,7 @@ var planted = []struct {
 	{"423 for a running request", "draft", locked, nil, "in-progress"},
 	{"another payload gets the first response", "draft", firstBody(in("other-payload")), nil, "reuse-fails reuse-status"},
 	{"runs another payload at the same time", "draft", bareIf(in("other-payload-at-once")), nil, "reuse-fails"},
-	{"409 for another payload", "draft", otherStatus(422, 409), nil, "reuse-status"},
+	{"409 for another payload", "draft", otherStatus("", 422, 409), nil, "reuse-status"},
 	{"a retry after a cut in the response runs", "draft", bareIf(in("cut-in-response")), nil, "lost-response"},
 	{"a retry after a cut before the response runs", "draft", bareIf(in("cut-before-response")), nil, "lost-response"},
 
@@ -178,7 +174,7 @@ var planted = []struct {
 	{"runs again behind a replay", "acp", runsAgain, nil, "once"},
 	{"runs duplicates", "acp", bareIf(in("duplicates")), nil, "once"},
 	{"a retry after a cut runs", "acp", bareIf(in("cut")), nil, "lost-response"},
-	{"409 for another payload", "acp", otherStatus(422, 409), nil, "other-body"},
+	{"409 for another payload", "acp", otherStatus("", 422, 409), nil, "other-body"},
 	{"runs another payload", "acp", bareIf(in("other-payload")), nil, "other-body other-body-fails echo"},
 	{"runs another payload at the same time", "acp", bareIf(in("other-payload-at-once")), nil, "other-body-fails"},
 	{"423 for a running request", "acp", locked, nil, "in-flight"},
@@ -192,11 +188,7 @@ var planted = []struct {
 	{"replays another status", "ucp", replays200, nil, "replay"},
 	{"runs again behind a replay", "ucp", runsAgain, nil, "once"},
 	{"a retry after a cut runs", "ucp", bareIf(in("cut")), nil, "lost-response"},
-	{"422 for another payload", "ucp", changed(func(_ *bank, r *http.Request, response *httptest.ResponseRecorder) {
-		if probeOf(r) == "other-payload" && response.Code == 409 {
-			response.Code = 422
-		}
-	}), nil, "other-body"},
+	{"422 for another payload", "ucp", otherStatus("other-payload", 409, 422), nil, "other-body"},
 	{"runs another payload at the same time", "ucp", bareIf(in("other-payload-at-once")), nil, "other-body-fails"},
 	{"compares JSON", "ucp", nil, []policy.Option{policy.ExactBytes(false)}, "raw-bytes"},
 
@@ -207,11 +199,7 @@ var planted = []struct {
 	{"runs duplicates", "stripe", bareIf(in("duplicates")), nil, "once"},
 	{"a retry after a cut runs", "stripe", bareIf(in("cut")), nil, "lost-response"},
 	{"another payload gets the first response", "stripe", firstBody(in("other-payload")), nil, "other-parameters"},
-	{"another error for another payload", "stripe", changed(func(_ *bank, r *http.Request, response *httptest.ResponseRecorder) {
-		if probeOf(r) == "other-payload" && response.Code == 400 {
-			response.Code = 422
-		}
-	}), nil, "other-parameters"},
+	{"another error for another payload", "stripe", otherStatus("other-payload", 400, 422), nil, "other-parameters"},
 	{"runs another payload at the same time", "stripe", bareIf(in("other-payload-at-once")), nil, "other-at-once"},
 	{"another endpoint is another key", "stripe", bareIf(in("other-url")), nil, "other-endpoint"},
 	{"423 for a running request", "stripe", locked, nil, "concurrent"},
