@@ -180,20 +180,6 @@ func TestListContinues(t *testing.T) {
 	})
 }
 
-// A record's first digits name it, unless two records begin with them.
-func TestFirstDigits(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := openShop(t)
-		s.tradingDay(t)
-		for digits, says := range map[string]string{"ef652c": "ABANDONED", "6fd4993bb868": "COMPLETED"} {
-			if text, code := s.spoken(t, "", "show", digits); code != exitDone || !strings.Contains(text, says) {
-				t.Errorf("show %s: exit code %d and\n%s\nwant %s", digits, code, text, says)
-			}
-		}
-	})
-}
-
 // A settled key answers differently, and its reason and operator are among the events.
 func TestChangesAreDone(t *testing.T) {
 	t.Parallel()
@@ -330,8 +316,8 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// An explanation of a file's body, and its JSON.
-func TestExplainBody(t *testing.T) {
+// A record's first digits name it. An explanation compares a file's body. JSON has the same as the table.
+func TestRecordsOfADay(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "retry.json")
 	if err := os.WriteFile(file, []byte(`{"amount":4200,"4111 1111":1}`), 0o600); err != nil {
@@ -344,6 +330,8 @@ func TestExplainBody(t *testing.T) {
 			args []string
 			says string
 		}{
+			{[]string{"show", "ef652c"}, "ABANDONED"},
+			{[]string{"show", "6fd4993bb868"}, "COMPLETED"},
 			{with("explain", "order-41", "--body", file), "1 more, whose names may not be shown"},
 			{with("explain", "order-41", "--body", file), "2 of the first request"},
 			{with("explain", "order-41", "--body", file, "-o", "json"), `"result": "key_reused"`},
