@@ -22,58 +22,32 @@ func (w *walker) string(at, out int) (end, written int) {
 	text[out] = '"'
 	at++
 	out++
-	for at+wordSize <= len(source) {
-		word := wordAt(source, at)
-		putWord(text, out, word) // may write too much, within the capacity
-		found := special(word)
-		if found == 0 {
-			at += wordSize
-			out += wordSize
-			continue
+	for at < len(source) {
+		if at+wordSize <= len(source) {
+			word := wordAt(source, at)
+			putWord(text, out, word)                         // may write too much, within the capacity
+			plain := bits.TrailingZeros64(special(word)) / 8 // 0 has 64 trailing zeros
+			at += plain
+			out += plain
+			if plain == wordSize {
+				continue
+			}
 		}
-		plain := bits.TrailingZeros64(found) / 8
-		at += plain
-		out += plain
-		if source[at] != '"' {
-			break
-		}
-		return at + 1, out + 1
-	}
-	return w.restOfString(at, out)
-}
-
-// restOfString copies the rest of a string, from an escape or from the last word of
-// the document on.
-func (w *walker) restOfString(at, out int) (end, written int) {
-	for at < len(w.source) {
-		switch char := w.source[at]; {
+		switch char := source[at]; {
 		case char == '"':
-			w.text[out] = '"'
+			text[out] = '"'
 			return at + 1, out + 1
 		case char == '\\' || char < ' ':
 			if at, out = w.escape(at, out); at == malformed {
 				return malformed, out
 			}
-		default:
-			plain := w.plainWord(at, out)
-			at += plain
-			out += plain
+		default: // behind the last whole word
+			text[out] = char
+			at++
+			out++
 		}
 	}
 	return malformed, out
-}
-
-// plainWord copies the plain bytes at the start of the word at source[at], up to the
-// first quotation mark, backslash or control character. It returns their number, at
-// least one: the caller has checked the first byte.
-func (w *walker) plainWord(at, out int) (length int) {
-	if at+wordSize > len(w.source) {
-		w.text[out] = w.source[at]
-		return 1
-	}
-	word := wordAt(w.source, at)
-	putWord(w.text, out, word)                     // may write too much, within the capacity
-	return bits.TrailingZeros64(special(word)) / 8 // 0 has 64 trailing zeros
 }
 
 // escape copies the character that the escape at source[at] stands for. A bare
