@@ -136,11 +136,8 @@ func (w *walker) member(at, out, previous int, place scope, group *opening) (end
 	if char != ':' {
 		return malformed, out
 	}
-	inner := place
+	inner, tagged := place, w.tagger.count()
 	if name := w.text[start+1 : named-1]; place != nowhere || w.matcher.exclusion.names.mayHave(name) {
-		if w.matcher.exclusion.only {
-			return w.onlyMember(colon+1, out, start, named, place, group)
-		}
 		var excluded bool
 		if inner, excluded = w.matcher.member(place, name); excluded {
 			return w.remove(at, colon+1, previous, kept, out), out
@@ -156,10 +153,11 @@ func (w *walker) member(at, out, previous int, place scope, group *opening) (end
 	if end == malformed {
 		return malformed, out
 	}
-	w.tagger.value(w.text, named+1, written, w.depth)
-	if inner != nowhere {
-		w.matcher.leave(inner)
+	if inner != nowhere && !w.matcher.leave(inner) {
+		w.tagger.cut(tagged)
+		return end, out
 	}
+	w.tagger.value(w.text, named+1, written, w.depth)
 	w.draft.add(group, w.key(start+1, named), start, named, written)
 	return end, written
 }
@@ -212,13 +210,10 @@ func (w *walker) array(at, out int, place scope) (end, written int) {
 // previous; kept is the number of earlier elements that were kept.
 func (w *walker) element(at, out, previous int, place scope, index, kept int) (end, written int) {
 	inner, excluded := w.matcher.element(place, index)
-	only := w.matcher.exclusion.only && place != nowhere
-	if only {
-		inner = w.matcher.inside(place, inner, excluded)
-	} else if excluded {
+	if excluded {
 		return w.remove(at, at, previous, kept > 0, out), out
 	}
-	start, hits, tagged := out, w.matcher.hits, w.tagger.count()
+	start, tagged := out, w.tagger.count()
 	if kept > 0 {
 		w.text[out] = ','
 		out++
@@ -227,36 +222,11 @@ func (w *walker) element(at, out, previous int, place scope, index, kept int) (e
 	if end, written = w.value(at, out, inner); end == malformed {
 		return malformed, out
 	}
-	w.matcher.leave(inner)
-	if only && inner != nowhere && w.matcher.hits == hits {
+	if inner != nowhere && !w.matcher.leave(inner) {
 		w.tagger.cut(tagged)
 		return end, start
 	}
 	w.tagger.value(w.text, out, written, w.depth)
-	return end, written
-}
-
-// onlyMember goes through a member where only some fields count, and keeps it if it is
-// one of them or has one of them inside. Its name, with the quotation marks, is
-// text[start:named].
-func (w *walker) onlyMember(value, out, start, named int, place scope, group *opening) (end, written int) {
-	inner, hits, tagged := nowhere, w.matcher.hits, w.tagger.count()
-	if place != nowhere { // else within a value that counts
-		next, matched := w.matcher.member(place, w.text[start+1:named-1])
-		inner = w.matcher.inside(place, next, matched)
-	}
-	w.text[named] = ':'
-	w.tagger.name(w.text, start+1, named-1, w.depth)
-	if end, written = w.value(value, named+1, inner); end == malformed {
-		return malformed, out
-	}
-	w.matcher.leave(inner)
-	if inner != nowhere && w.matcher.hits == hits {
-		w.tagger.cut(tagged)
-		return end, out
-	}
-	w.tagger.value(w.text, named+1, written, w.depth)
-	w.draft.add(group, w.key(start+1, named), start, named, written)
 	return end, written
 }
 

@@ -17,8 +17,9 @@ type scope int
 const nowhere scope = 0
 
 // place holds the paths whose first depth segments match the steps to that place:
-// matcher.alive[from:to].
-type place struct{ from, to, depth int }
+// matcher.alive[from:to]. Where only some fields count, it also holds the number of hits
+// before it.
+type place struct{ from, to, depth, hits int }
 
 func (m *matcher) use(x *Exclusion) {
 	if x == nil {
@@ -67,6 +68,7 @@ func (m *matcher) root() scope {
 }
 
 func (m *matcher) enter(p place) scope {
+	p.hits = m.hits
 	m.places = append(m.places, p)
 	return scope(len(m.places) - 1)
 }
@@ -75,16 +77,19 @@ func (m *matcher) enter(p place) scope {
 // scope of the value, which leave must end. The name is in canonical spelling, without
 // quotation marks.
 func (m *matcher) member(object scope, name []byte) (inner scope, excluded bool) {
+	if m.exclusion.only && object == nowhere {
+		return nowhere, false // within a value that counts
+	}
 	name = m.foldable(name)
 	if m.exclusion.names.has(name) {
-		return nowhere, true
+		return m.match()
 	}
 	if object == nowhere {
 		return nowhere, false
 	}
 	depth := m.places[object].depth
 	if depth >= len(m.exclusion.steps) || m.exclusion.steps[depth]&lengthBit(len(name)) == 0 {
-		return nowhere, false
+		return m.pass(object)
 	}
 	return m.step(object, name, noIndex)
 }
@@ -108,34 +113,31 @@ func (m *matcher) step(from scope, name []byte, index int) (inner scope, exclude
 		}
 		if len(path) == here.depth {
 			m.alive = m.alive[:here.from]
-			return nowhere, true
+			return m.match()
 		}
 		m.alive = append(m.alive, m.alive[i])
 	}
 	if here.to = len(m.alive); here.to == here.from {
-		return nowhere, false
+		return m.pass(from)
 	}
 	return m.enter(here), false
 }
 
-// inside returns the scope of the value of a member or element where only some fields
-// count: nowhere if the value counts, and else a scope that leave must end. inner and
-// matched are the results of member or element.
-func (m *matcher) inside(outer, inner scope, matched bool) scope {
-	switch {
-	case matched:
+// match ends a path. Its value is excluded, or counts as a whole.
+func (m *matcher) match() (inner scope, excluded bool) {
+	if m.exclusion.only {
 		m.hits++
-		return nowhere
-	case inner != nowhere:
-		return inner
-	default:
-		return m.enterDead(outer)
 	}
+	return nowhere, !m.exclusion.only
 }
 
-// enterDead enters a place that no path passes through. It may have bare names inside.
-func (m *matcher) enterDead(outer scope) scope {
-	return m.enter(place{from: len(m.alive), to: len(m.alive), depth: m.places[outer].depth + 1})
+// pass goes to a value that no path passes through. Where only some fields count, there
+// may be bare names inside.
+func (m *matcher) pass(outer scope) (inner scope, excluded bool) {
+	if !m.exclusion.only {
+		return nowhere, false
+	}
+	return m.enter(place{from: len(m.alive), to: len(m.alive), depth: m.places[outer].depth + 1}), false
 }
 
 // skips reports whether a form's field is left out.
@@ -149,9 +151,10 @@ func (m *matcher) skips(named bool) bool {
 	return !named
 }
 
-// leave ends the scope that member or element returned last.
-func (m *matcher) leave(inner scope) {
-	if inner != nowhere {
-		m.alive, m.places = m.alive[:m.places[inner].from], m.places[:inner]
-	}
+// leave ends the scope that member or element returned last. It returns false where only
+// some fields count and the value has none of them.
+func (m *matcher) leave(inner scope) (counts bool) {
+	left := m.places[inner]
+	m.alive, m.places = m.alive[:left.from], m.places[:inner]
+	return !m.exclusion.only || m.hits > left.hits
 }
