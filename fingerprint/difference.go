@@ -16,30 +16,44 @@ type comparer struct {
 	known  [maxMembers]tags
 	count  int
 	seen   uint64 // bit n: known[n] has been matched
+	equal  bool   // whether to name the members that are equal, or the others
 	named  int
 	names  []string
 	others int
 }
 
-func (c *comparer) begin(members []byte, s *survey) {
-	*c = comparer{survey: s}
-	for chunk := range slices.Chunk(members, memberSize) {
+// compare names the members that are equal to the sketch's, or the others. It returns
+// nothing for text that is no sketch.
+func (r *Reading) compare(sketch []byte, key [16]byte, equal bool) (names []string, others, missing int) {
+	if !isSketch(sketch) {
+		return nil, 0, 0
+	}
+	c := &r.comparer
+	*c = comparer{survey: &r.survey, equal: equal}
+	for chunk := range slices.Chunk(sketch[sketchHeader:], memberSize) {
 		c.known[c.count] = readTags(chunk)
 		c.count++
 	}
-}
-
-func (c *comparer) end() (names []string, others, missing int) {
+	r.survey.begin(key, c)
+	r.surveyQuery()
+	r.surveyBody(int(sketch[1]))
 	names, others, missing = c.names, c.others, c.count-bits.OnesCount64(c.seen)
 	slices.Sort(names)
 	*c = comparer{}
 	return names, others, missing
 }
 
-// member matches a member with one known entry of its place. Each entry is matched
-// once, so that several members in one place (duplicates, fields of one name) match
-// different entries.
 func (c *comparer) member(t tags) bool {
+	if c.match(t) == c.equal {
+		c.name()
+	}
+	return true
+}
+
+// match matches a member with one known entry of its place, and reports whether it is
+// equal. Each entry is matched once, so that several members in one place (duplicates,
+// fields of one name) match different entries.
+func (c *comparer) match(t tags) (equal bool) {
 	changed := -1
 	for i, known := range c.known[:c.count] {
 		if known.place != t.place || c.seen>>i&1 == 1 {
@@ -54,8 +68,7 @@ func (c *comparer) member(t tags) bool {
 	if changed >= 0 {
 		c.seen |= 1 << changed
 	}
-	c.name()
-	return true
+	return false
 }
 
 func (c *comparer) name() {
@@ -67,7 +80,7 @@ func (c *comparer) name() {
 	name := c.survey.name()
 	switch {
 	case slices.Contains(c.names, name):
-	case name == "", len(c.names) == maxNames:
+	case name == "", len(c.names) == maxNames && !c.equal: // a sketch bounds the equal members
 		c.others++
 	default:
 		c.names = append(c.names, name)

@@ -110,14 +110,14 @@ func (r *Reading) AppendSketch(dst []byte, key [16]byte) []byte {
 // case) or of the media type is not part of any member. A sketch that is nil,
 // malformed or of an unknown version gives no names and no missing members.
 func (r *Reading) Differences(sketch []byte, key [16]byte) (names []string, others, missing int) {
-	if !isSketch(sketch) {
-		return nil, 0, 0
-	}
-	r.comparer.begin(sketch[sketchHeader:], &r.survey)
-	r.survey.begin(key, &r.comparer)
-	r.surveyQuery()
-	r.surveyBody(int(sketch[1]))
-	return r.comparer.end()
+	return r.compare(sketch, key, false)
+}
+
+// Same names the members of the request that have the same value as in the sketch, by the
+// rules of Differences. Members whose names may not be shown are left out.
+func (r *Reading) Same(sketch []byte, key [16]byte) (names []string) {
+	names, _, _ = r.compare(sketch, key, true)
+	return names
 }
 
 func isSketch(sketch []byte) bool {
