@@ -43,7 +43,7 @@ func (b *builder) headers(fields []HeaderField) {
 	for _, field := range fields {
 		b.draft.text = appendFrame(appendFrame(b.draft.text, field.Name), field.Value)
 	}
-	b.draft.frameLength(content, len(b.draft.text)-content)
+	b.draft.endFrame(content)
 }
 
 // sum hashes the draft and then raw.

@@ -2,6 +2,7 @@ package fingerprint
 
 import (
 	"bytes"
+	"encoding/hex"
 	"slices"
 )
 
@@ -70,6 +71,7 @@ func (b *builder) decode(spelled []byte) (decoded []byte, wellFormed bool) {
 	if bytes.IndexByte(spelled, '%') < 0 && bytes.IndexByte(spelled, '+') < 0 {
 		return spelled, true
 	}
+	var decodedByte [1]byte
 	b.decoded = b.decoded[:0]
 	for at := 0; at < len(spelled); at++ {
 		char := spelled[at]
@@ -77,10 +79,13 @@ func (b *builder) decode(spelled []byte) (decoded []byte, wellFormed bool) {
 		case '+':
 			char = ' '
 		case '%':
-			if at+2 >= len(spelled) || !isHexadecimal(spelled[at+1]) || !isHexadecimal(spelled[at+2]) {
+			if at+2 >= len(spelled) {
 				return spelled, false
 			}
-			char = digit(spelled[at+1])<<4 | digit(spelled[at+2])
+			if _, err := hex.Decode(decodedByte[:], spelled[at+1:at+3]); err != nil {
+				return spelled, false
+			}
+			char = decodedByte[0]
 			at += 2
 		}
 		b.decoded = append(b.decoded, char)

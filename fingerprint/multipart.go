@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"io"
 	"mime/multipart"
-	"slices"
 	"strings"
 )
 
@@ -81,25 +80,10 @@ func (b *builder) part(part *multipart.Part) bool {
 func appendContent(dst []byte, r io.Reader) ([]byte, error) {
 	start := len(dst)
 	content := start + binary.MaxVarintLen64
-	dst, err := appendAll(append(dst, make([]byte, binary.MaxVarintLen64)...), r)
+	buffer := bytes.NewBuffer(append(dst, make([]byte, binary.MaxVarintLen64)...))
+	_, err := buffer.ReadFrom(r)
+	dst = buffer.Bytes()
 	length := len(dst) - content
 	end := start + binary.PutUvarint(dst[start:], uint64(length))
 	return dst[:end+copy(dst[end:], dst[content:])], err
-}
-
-// appendAll appends the whole content of r.
-func appendAll(dst []byte, r io.Reader) ([]byte, error) {
-	for {
-		if len(dst) == cap(dst) {
-			dst = slices.Grow(dst, 512)
-		}
-		read, err := r.Read(dst[len(dst):cap(dst)])
-		dst = dst[:len(dst)+read]
-		if err == io.EOF {
-			return dst, nil
-		}
-		if err != nil {
-			return dst, err
-		}
-	}
 }

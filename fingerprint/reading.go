@@ -80,7 +80,7 @@ func (r *Reading) AppendSketch(dst []byte, key [16]byte) []byte {
 	for _, depth := range depths {
 		r.sketcher.count = fromQuery
 		if r.surveyBody(int(depth)) {
-			return r.sketcher.append(dst, depth)
+			return appendSketch(dst, depth, r.sketcher.bytes(), nil)
 		}
 	}
 	return dst

@@ -55,11 +55,6 @@ func (s *sketcher) member(t tags) bool {
 // bytes returns the members as stored.
 func (s *sketcher) bytes() []byte { return s.members[:s.count*memberSize] }
 
-// append appends the sketch to dst. Without members dst stays as it is.
-func (s *sketcher) append(dst []byte, depth uint8) []byte {
-	return appendSketch(dst, depth, s.bytes(), nil)
-}
-
 // appendSketch appends a sketch of these members to dst. Without members dst stays as it is.
 func appendSketch(dst []byte, depth uint8, query, body []byte) []byte {
 	if len(query)+len(body) == 0 {

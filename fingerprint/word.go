@@ -2,6 +2,7 @@ package fingerprint
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"math/bits"
 )
 
@@ -71,29 +72,14 @@ func isPlainWord(word uint64) bool {
 
 // hexadecimal returns the value of the four digits at source[at], or -1.
 func hexadecimal(source []byte, at int) rune {
+	var value [2]byte
 	if at+4 > len(source) {
 		return -1
 	}
-	var value rune
-	for _, char := range source[at : at+4] {
-		if !isHexadecimal(char) {
-			return -1
-		}
-		value = value<<4 | rune(digit(char))
+	if _, err := hex.Decode(value[:], source[at:at+4]); err != nil {
+		return -1
 	}
-	return value
-}
-
-// digit returns the value of a hexadecimal digit.
-func digit(char byte) byte {
-	if char <= '9' {
-		return char - '0'
-	}
-	return char | 0x20 - 'a' + 10
-}
-
-func isHexadecimal(char byte) bool {
-	return '0' <= char && char <= '9' || 'a' <= lower(char) && lower(char) <= 'f'
+	return rune(binary.BigEndian.Uint16(value[:]))
 }
 
 // lower folds only ASCII.
