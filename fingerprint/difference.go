@@ -22,21 +22,15 @@ type comparer struct {
 	others int
 }
 
-// compare names the members that are equal to the sketch's, or the others. It returns
-// nothing for text that is no sketch.
-func (r *Reading) compare(sketch []byte, key [16]byte, equal bool) (names []string, others, missing int) {
-	if !isSketch(sketch) {
-		return nil, 0, 0
-	}
-	c := &r.comparer
-	*c = comparer{survey: &r.survey, equal: equal}
-	for chunk := range slices.Chunk(sketch[sketchHeader:], memberSize) {
+func (c *comparer) begin(members []byte, s *survey, equal bool) {
+	*c = comparer{survey: s, equal: equal}
+	for chunk := range slices.Chunk(members, memberSize) {
 		c.known[c.count] = readTags(chunk)
 		c.count++
 	}
-	r.survey.begin(key, c)
-	r.surveyQuery()
-	r.surveyBody(int(sketch[1]))
+}
+
+func (c *comparer) end() (names []string, others, missing int) {
 	names, others, missing = c.names, c.others, c.count-bits.OnesCount64(c.seen)
 	slices.Sort(names)
 	*c = comparer{}

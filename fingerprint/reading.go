@@ -120,6 +120,18 @@ func (r *Reading) Same(sketch []byte, key [16]byte) (names []string) {
 	return names
 }
 
+// compare names the members that are equal to the sketch's, or the others.
+func (r *Reading) compare(sketch []byte, key [16]byte, equal bool) (names []string, others, missing int) {
+	if !isSketch(sketch) {
+		return nil, 0, 0
+	}
+	r.comparer.begin(sketch[sketchHeader:], &r.survey, equal)
+	r.survey.begin(key, &r.comparer)
+	r.surveyQuery()
+	r.surveyBody(int(sketch[1]))
+	return r.comparer.end()
+}
+
 func isSketch(sketch []byte) bool {
 	members := len(sketch) - sketchHeader
 	return members > 0 && members%memberSize == 0 && len(sketch) <= MaxSketch &&
