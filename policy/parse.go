@@ -85,8 +85,8 @@ func settingOf(name string) (*setting, error) {
 // String returns the settings that differ from the defaults, in the notation of Parse and
 // in the order of the fields: "TTLHours=48 LockTTL=60s OnAbandoned=Refuse". It returns ""
 // for the defaults. Parse reads the text again, except for settings that text cannot
-// express: a function appears as "Classifier=func", a KeyPattern as its expression, and a
-// TTL that is no whole number of hours as "TTLHours=1h30m".
+// express. These have the name of their option in Go: "TTL=1h30m" for a time that is no
+// whole number of hours, "Classifier=func", "KeyFormat=[a-z]+", "OnAbandoned=Recover".
 func (p *Policy) String() string {
 	standard, _ := New() // the defaults are valid
 	var differing []string

@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -21,13 +22,15 @@ func TestStringIsParsedAgain(t *testing.T) {
 	}
 }
 
-func TestStringNamesFunctions(t *testing.T) {
+func TestStringNamesOptions(t *testing.T) {
 	t.Parallel()
-	p, err := policy.New(policy.Classifier(failure.Classify), policy.KeyFormat(policy.KeyPattern("[a-z]+")), policy.TTL(90*time.Minute))
+	find := func(context.Context, policy.Abandoned) (*policy.Response, error) { return nil, nil }
+	p, err := policy.New(policy.Classifier(failure.Classify), policy.KeyFormat(policy.KeyPattern("[a-z]+")),
+		policy.TTL(90*time.Minute), policy.Remember(time.Second), policy.OnAbandoned(policy.Recover(find)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := p.String(), "TTLHours=1h30m KeyFormat=[a-z]+ Classifier=func"; got != want {
+	if got, want := p.String(), "TTL=1h30m Remember=1s KeyFormat=[a-z]+ OnAbandoned=Recover Classifier=func"; got != want {
 		t.Errorf("the policy's text is %q, want %q", got, want)
 	}
 }

@@ -73,13 +73,16 @@ func inHours(name string, at func(*Policy) *time.Duration, rules ...rule[time.Du
 		n, err := strconv.Atoi(value)
 		return hours(n), err
 	}
-	format := func(d time.Duration) string {
-		if d%time.Hour != 0 {
-			return durationText(d)
+	format := func(d time.Duration) string { return strconv.FormatInt(int64(d/time.Hour), 10) }
+	row := field(name, number, "a whole number of hours", at, parse, format, rules...)
+	inText := row.write
+	row.write = func(p *Policy) string {
+		if d := *at(p); d%time.Hour != 0 {
+			return row.fieldName() + "=" + durationText(d)
 		}
-		return strconv.FormatInt(int64(d/time.Hour), 10)
+		return inText(p)
 	}
-	return field(name, number, "a whole number of hours", at, parse, format, rules...)
+	return row
 }
 
 func duration(name, example string, at func(*Policy) *time.Duration, rules ...rule[time.Duration]) setting {
