@@ -94,14 +94,13 @@ func walkAPI(api any, handler reflect.Type, also []Addition) *apiWalk {
 	for _, addition := range also {
 		walk.also[addition.field] = append(walk.also[addition.field], addition.options...)
 	}
-	value := reflect.ValueOf(api)
-	structure, isStruct := structOf(value)
+	structure, isStruct := structOf(reflect.TypeOf(api))
 	if !isStruct {
 		walk.faults = append(walk.faults, fmt.Errorf("policy: %T has no annotations: give a struct, or a pointer to one", api))
 		return walk
 	}
 	walk.name = structure.Name()
-	walk.group("", structure, dereferenced(value), nil)
+	walk.group("", structure, dereferenced(reflect.ValueOf(api)), nil)
 	if len(walk.fields) == 0 && len(walk.faults) == 0 {
 		walk.faults = append(walk.faults, fmt.Errorf("policy: %T has no routes: add %s to its handlers", api, tagOf(routeTag, "METHOD /path")))
 	}
@@ -165,7 +164,7 @@ func (w *apiWalk) field(path string, field reflect.StructField, value reflect.Va
 // untagged checks a field without tags: a struct may hold routes, and a handler
 // may lack its route.
 func (w *apiWalk) untagged(source, path string, field reflect.StructField, value reflect.Value, outer []reflect.Type) {
-	nested, isStruct := structOfType(field.Type)
+	nested, isStruct := structOf(field.Type)
 	switch {
 	case isStruct && !isAnnotated(nested, nil): // it is there for something else
 	case isStruct && (field.IsExported() || field.Anonymous):
@@ -219,7 +218,8 @@ func (w *apiWalk) route(source, path string, field reflect.StructField, value re
 
 // annotate gives the route the policy of its tag.
 func (d *Declaration) annotate(text string, also []Option) error {
-	if d.Method != "" && !namesMethods(text) {
+	namesMethods := func(pair string) bool { return strings.HasPrefix(pair, "Methods=") }
+	if d.Method != "" && !slices.ContainsFunc(strings.Fields(text), namesMethods) {
 		text = "Methods=" + d.Method + " " + text
 	}
 	declared, err := Parse(text)
@@ -227,15 +227,6 @@ func (d *Declaration) annotate(text string, also []Option) error {
 		return err
 	}
 	return d.guard(append([]Option{From(declared)}, also...)...)
-}
-
-func namesMethods(text string) bool {
-	for pair := range strings.FieldsSeq(text) {
-		if strings.HasPrefix(pair, "Methods=") {
-			return true
-		}
-	}
-	return false
 }
 
 func (w *apiWalk) fault(source string, err error) {
@@ -258,7 +249,7 @@ func isAnnotated(structure reflect.Type, seen map[reflect.Type]bool) bool {
 		if hasRoute || hasPolicy || checkTag(string(field.Tag)) != nil {
 			return true
 		}
-		if nested, isStruct := structOfType(field.Type); isStruct && isAnnotated(nested, seen) {
+		if nested, isStruct := structOf(field.Type); isStruct && isAnnotated(nested, seen) {
 			return true
 		}
 	}
@@ -268,18 +259,11 @@ func isAnnotated(structure reflect.Type, seen map[reflect.Type]bool) bool {
 func tagOf(name, value string) string { return fmt.Sprintf("%s:%q", name, value) }
 
 // structOf returns the struct type of a struct, or of a pointer to one.
-func structOf(value reflect.Value) (reflect.Type, bool) {
-	if !value.IsValid() {
-		return nil, false
-	}
-	return structOfType(value.Type())
-}
-
-func structOfType(t reflect.Type) (reflect.Type, bool) {
-	if t.Kind() == reflect.Pointer {
+func structOf(t reflect.Type) (reflect.Type, bool) {
+	if t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	return t, t.Kind() == reflect.Struct
+	return t, t != nil && t.Kind() == reflect.Struct
 }
 
 // dereferenced follows a pointer. A nil pointer gives an invalid value.

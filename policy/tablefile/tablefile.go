@@ -64,8 +64,11 @@ func Parse(name string, data []byte) (*policy.Table, error) {
 	if len(data) > maxFile {
 		return nil, fmt.Errorf("%s: the file has more than %d bytes: it must have at most so many", name, maxFile)
 	}
-	if !utf8.Valid(data) {
-		return nil, fmt.Errorf("%s:%d: the file is not UTF-8: save it as UTF-8", name, lineOfInvalid(data))
+	line := 0
+	for text := range bytes.Lines(data) {
+		if line++; !utf8.Valid(text) {
+			return nil, fmt.Errorf("%s:%d: the file is not UTF-8: save it as UTF-8", name, line)
+		}
 	}
 	if line, err := tooDeep(data); err != nil {
 		return nil, fmt.Errorf("%s:%d: %w", name, line, err)
@@ -84,19 +87,6 @@ func Parse(name string, data []byte) (*policy.Table, error) {
 }
 
 var byteOrderMark = []byte("\ufeff")
-
-// lineOfInvalid returns the line of the first byte that is not UTF-8.
-func lineOfInvalid(data []byte) int {
-	valid := 0
-	for valid < len(data) {
-		char, size := utf8.DecodeRune(data[valid:])
-		if char == utf8.RuneError && size == 1 {
-			break
-		}
-		valid += size
-	}
-	return 1 + bytes.Count(data[:valid], []byte("\n"))
-}
 
 func syntaxError(name string, err error) error {
 	if syntax, isSyntax := errors.AsType[*yaml.SyntaxError](err); isSyntax && syntax.Token != nil {
