@@ -8,12 +8,10 @@ import (
 )
 
 // Exclusion is a compiled set of fields that a fingerprint leaves out, or of the only
-// fields that count. It is
-// immutable and safe for concurrent use. Nil and the zero value are empty.
+// fields that count. It is immutable and safe for concurrent use. Nil and the zero value are empty.
 type Exclusion struct {
 	names names       // at any depth
 	paths [][]segment // from the root
-	steps []uint64    // by depth: the lengthBits of the names, all bits for a star
 	only  bool        // the fields are those of a body that count: see Only
 	most  int         // limit of the removals that are recorded, or zero
 }
@@ -82,10 +80,6 @@ func (x *Exclusion) addPath(path []segment) {
 	x.paths = append(x.paths, path)
 	for i := range path {
 		path[i].name = foldedName(path[i].name)
-		if i == len(x.steps) {
-			x.steps = append(x.steps, 0)
-		}
-		x.steps[i] |= path[i].lengths()
 	}
 }
 
@@ -205,21 +199,11 @@ func (n *names) has(name []byte) bool {
 	return false
 }
 
-func lengthBit(length int) uint64 { return 1 << min(length, 63) }
-
 // segment is one step of a path.
 type segment struct {
 	name  string // folded
 	any   bool   // true for a star, which matches every name and index
 	index int    // the array index that name spells, or noIndex
-}
-
-// lengths returns the lengthBits of the names that s matches.
-func (s *segment) lengths() uint64 {
-	if s.any {
-		return ^uint64(0)
-	}
-	return lengthBit(len(s.name))
 }
 
 // noIndex stands for a missing index: in a segment that is not a number, and for a

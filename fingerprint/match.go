@@ -87,10 +87,6 @@ func (m *matcher) member(object scope, name []byte) (inner scope, excluded bool)
 	if object == nowhere {
 		return nowhere, false
 	}
-	depth := m.places[object].depth
-	if depth >= len(m.exclusion.steps) || m.exclusion.steps[depth]&lengthBit(len(name)) == 0 {
-		return m.pass(object)
-	}
 	return m.step(object, name, noIndex)
 }
 
