@@ -25,12 +25,12 @@ func Digest(r Request) [16]byte {
 	if len(r.Headers) > 0 {
 		version = digestVersionHeaders
 	}
-	for _, part := range [...]string{version, r.Method, r.Path, r.RawQuery, r.ContentType} {
-		framed = binary.BigEndian.AppendUint64(framed, uint64(len(part)))
-		framed = append(framed, part...)
-	}
+	framed = appendParts(framed, version, r.Method, r.Path, r.RawQuery, r.ContentType)
 	if len(r.Headers) > 0 {
-		framed = appendHeaders(framed, r.Headers)
+		framed = binary.BigEndian.AppendUint64(framed, uint64(len(r.Headers)))
+		for _, field := range r.Headers {
+			framed = appendParts(framed, field.Name, field.Value)
+		}
 	}
 	var sum [sha256.Size]byte
 	if len(framed)+len(r.Body) <= len(buffer) { // for a short body two writes take longer than a copy
@@ -53,14 +53,11 @@ func AppendExact(dst []byte, digest [16]byte) []byte {
 	return hex.AppendEncode(append(dst, exactPrefix...), digest[:])
 }
 
-// appendHeaders appends the number of the fields, and each name and value.
-func appendHeaders(framed []byte, fields []HeaderField) []byte {
-	framed = binary.BigEndian.AppendUint64(framed, uint64(len(fields)))
-	for _, field := range fields {
-		for _, part := range [...]string{field.Name, field.Value} {
-			framed = binary.BigEndian.AppendUint64(framed, uint64(len(part)))
-			framed = append(framed, part...)
-		}
+// appendParts appends each part and its length.
+func appendParts(framed []byte, parts ...string) []byte {
+	for _, part := range parts {
+		framed = binary.BigEndian.AppendUint64(framed, uint64(len(part)))
+		framed = append(framed, part...)
 	}
 	return framed
 }
