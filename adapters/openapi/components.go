@@ -153,14 +153,14 @@ const keySchema = `{
 	]
 }`
 
-// keyOf returns the schema of the keys of a format.
+// keyOf returns the schema of the keys of a format: raw, or in quotes.
 func (l *library) keyOf(format policy.KeySyntax) string {
 	every := l.ref("schemas", keyName, keySchema)
-	pattern, ok := keyPattern(format.Expression())
+	keys, ok := plainOf(format.Expression())
 	if !ok {
 		return every
 	}
-	return `{"allOf":[` + every + `,` + compact("pattern", quoted(pattern)) + `]}`
+	return `{"allOf":[` + every + `,` + compact("pattern", quoted("^(?:"+keys+`|"(?:`+keys+`)")$`)) + `]}`
 }
 
 // isOurKey reports whether an earlier Merge described the parameter.

@@ -35,10 +35,7 @@ func TestKeyPattern(t *testing.T) {
 		keys = append(keys, string(char))
 	}
 	for _, expression := range []string{
-		"^ord_[0-9]+$|^inv_[0-9]+$", "^(ord|inv)_[0-9]+$", "ord_[0-9]+|^inv_[0-9]+", "^ord_[0-9|]+$|^inv_[]|0-9]+$", `^ord_\d+$|^inv_\d+$`,
-		"(?i)ord_[0-9]+", "(?i:k)", "(?P<kind>ord|inv)_[[:digit:]]+", `\Aord_\d+\z`, `\pL+_\PL`, `\Qa.b`, `\Qa|b\E`, `a\x62`, `a\x{62}+`, `a\142`,
-		".+", ".*?", ".", "a.b", `a\.b`, `[^a-z]+`, `[\w.-]+`, `[\[\]^-]`, `\W`, `\D`, `\S+`, "[[:punct:]]", "[[:^alpha:]]", "(?s).{3}", "(ab){2}", "(?:ab){1,}",
-		"(ab|a){1,2}c?", `\bab\b`, `a\Bb`, "(?m)^ab$", "(^a)?b?", `a["\\]b`, `a\\+b`, "x|", "[^\\x00-\\x{10FFFF}]|ab", "é|ab", "ord 1", "a,b|a;b|ab",
+		"^ord_[0-9]+$", "^(ord|inv)_[0-9]+$", "ord_[0-9]+|inv_[0-9]+", "^a|bc$", `ord_\d+`, `a\.b`, `[\w.-]+`, "[a-c:]+?", "(ab){2}", "(?:ab){1,}", "(ab|a){1,2}c?", "x|",
 	} {
 		described := describedPattern(t, expression)
 		pattern, err := regexp.Compile(described)
@@ -56,10 +53,14 @@ func TestKeyPattern(t *testing.T) {
 	}
 }
 
-// An anchor between characters cannot stand between quotes: the document has no pattern.
-func TestKeyPatternWithAnAnchorInside(t *testing.T) {
+// The document has no pattern for an expression that JSON Schema may read in another way.
+func TestKeyPatternThatIsNotPlain(t *testing.T) {
 	t.Parallel()
-	for _, expression := range []string{"a?^b", "(a$)+b?", `a|b\zc`} {
+	for _, expression := range []string{
+		"^ord_[0-9]+$|^inv_[0-9]+$", "a?^b", "(a$)+b?", `ab\$`, `a|b\zc`, `\Aord_\d+\z`, "(?m)^ab$", `\bab\b`, // anchors
+		"(?i)ord_[0-9]+", "(?i:k)", "(?P<kind>ord|inv)_1", "[[:digit:]]+", `\pL+`, `\Qa.b`, `a\x62`, `a\142`, // syntax of RE2
+		".+", "a.b", "[^a-z]+", `[\[\]^]`, "[0-z]", "[a-z-9]", "[&&]{2}", `\W`, `\S+`, `a["\\]b`, "é|ab", "ord 1", "a,b", "a{,3}", // characters
+	} {
 		if described := describedPattern(t, expression); described != "" {
 			t.Errorf("%s is described as %s, want no pattern", expression, described)
 		}
@@ -71,8 +72,7 @@ func TestPathPattern(t *testing.T) {
 	t.Parallel()
 	values := []string{"", "a", "A", "k", "\u212a", "ab", "a-b", "x", "xy", "é", "日本", "7", "a/b", "a\nb", "\n", "^", "]", "😀", "\x7f"}
 	for _, expression := range []string{
-		"[0-9]+", "^[a-z-]+$", "(?i)[a-k]+", "(?i)k", "[[:alnum:]]+", `\pL+`, `\p{Han}+`, `\PL`, ".+", "(?s).*", ".", "[^/]+", "[^a]", `[^\d\n]`, "x|y", "(?:x|xy)", "é|😀",
-		`\Aa\z`, `\bab\b`, `[\]^\\-]`, `\Qa-b\E`, "a{0}", `[^\x00-\x{10FFFF}]`, "[😀é]",
+		"[0-9]+", "^[a-z-]+$", "x|y", "(?:x|xy)", "a{0}", `\w`, "a/b", "a-b",
 	} {
 		doc := document(t, policy.Row("POST /a/{p:"+expression+"}"))
 		described := operation(t, doc, "POST", "/a/{p}").Get("parameters.0.schema.pattern").Str

@@ -84,8 +84,8 @@ func closing(s string) int {
 // describedAs returns the parameter in JSON, under the template's name.
 func (p pathParameter) describedAs(name string) string {
 	schema := []string{"type", `"string"`}
-	if pattern, ok := pathPattern(p.expression); ok {
-		schema = append(schema, "pattern", quoted(pattern))
+	if values, ok := plainOf(p.expression); ok { // chi puts the same anchors around it
+		schema = append(schema, "pattern", quoted("^"+values+"$"))
 	}
 	members := []string{"name", quoted(name), "in", `"path"`}
 	if p.isRest {
