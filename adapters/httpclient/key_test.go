@@ -19,13 +19,15 @@ func TestMethods(t *testing.T) {
 		http.MethodPost: {true, true}, http.MethodPatch: {true, true},
 		http.MethodGet: {false, true}, http.MethodHead: {false, true}, http.MethodOptions: {false, true},
 		http.MethodTrace: {false, true}, http.MethodPut: {false, true}, http.MethodDelete: {false, true},
-		http.MethodConnect: {}, "LOCK": {}, "post": {},
+		http.MethodConnect: {}, "LOCK": {}, "post": {}, "": {false, true}, // net/http takes it for a GET
 	} {
 		t.Run(method, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				shop := serverThat(failing(), status(http.StatusOK))
-				got := send(transportTo(t, shop), newRequest(t, method, "{}"))
+				request := newRequest(t, method, "{}")
+				request.Method = method
+				got := send(transportTo(t, shop), request)
 				attempts := shop.attempts()
 				if has := uuidV7.MatchString(attempts[0].key); has != want.key || !has && attempts[0].key != "" {
 					t.Errorf("its key is %q", attempts[0].key)
@@ -39,20 +41,6 @@ func TestMethods(t *testing.T) {
 			})
 		})
 	}
-}
-
-// In net/http an empty method means GET.
-func TestNoMethodIsGet(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		shop := serverThat(failing(), status(http.StatusOK))
-		request := newRequest(t, "", "")
-		request.Method = ""
-		send(transportTo(t, shop), request).expect(t, http.StatusOK, "")
-		if got := shop.expectAttempts(t, 2); got[0].key != "" {
-			t.Errorf("a GET has the key %q", got[0].key)
-		}
-	})
 }
 
 func TestMethodsAreTheCallersChoice(t *testing.T) {

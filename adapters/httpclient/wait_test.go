@@ -68,38 +68,29 @@ func TestLongestBackoff(t *testing.T) {
 	})
 }
 
+// After 64 doublings a wait is still the longest wait, and not zero again.
 func TestBackoffIsTheCallersChoice(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		shop := serverThat(failing())
-		send(transportTo(t, shop, httpclient.Backoff(time.Second, 3*time.Second), httpclient.MaxAttempts(5)), newRequest(t, "", "{}"))
-		shop.expectAttempts(t, 5)
-		for i, wait := range shop.waits() {
-			least := min(time.Second<<i, 3*time.Second)
-			if wait < least || wait > min(2*least, 3*time.Second) {
-				t.Errorf("wait %d is %v", i+1, wait)
+	for _, row := range []struct {
+		first, longest time.Duration
+		attempts       int
+	}{{time.Second, 3 * time.Second, 5}, {3, time.Second, 100}} {
+		synctest.Test(t, func(t *testing.T) {
+			shop := serverThat(failing())
+			opts := []httpclient.Option{httpclient.Backoff(row.first, row.longest), httpclient.MaxAttempts(row.attempts), httpclient.MaxTime(time.Hour)}
+			send(transportTo(t, shop, opts...), newRequest(t, "", "{}"))
+			shop.expectAttempts(t, row.attempts)
+			for i, wait := range shop.waits() {
+				least := row.longest
+				if i < 29 { // 3ns<<28 is 0.8s
+					least = min(row.first<<i, row.longest)
+				}
+				if wait < least || wait > min(2*least, row.longest) {
+					t.Errorf("wait %d is %v, want %v to %v", i+1, wait, least, min(2*least, row.longest))
+				}
 			}
-		}
-	})
-}
-
-// After 64 doublings a wait is still the longest wait, and not zero again.
-func TestManyWaitsDoNotOverflow(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		shop := serverThat(failing())
-		send(transportTo(t, shop, httpclient.Backoff(3, time.Second), httpclient.MaxAttempts(100), httpclient.MaxTime(time.Hour)), newRequest(t, "", "{}"))
-		shop.expectAttempts(t, 100)
-		for i, wait := range shop.waits() {
-			least := time.Second
-			if i < 29 { // 3ns<<28 is 0.8s
-				least = 3 << i
-			}
-			if wait < least || wait > min(2*least, time.Second) {
-				t.Errorf("wait %d is %v, want %v to %v", i+1, wait, least, min(2*least, time.Second))
-			}
-		}
-	})
+		})
+	}
 }
 
 // The client waits for Retry-After, up to the longest wait, plus jitter.
@@ -142,34 +133,30 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// If a wait would end after MaxTime, the caller gets the response at once.
+// If a wait would end after MaxTime, or after the caller's own deadline, the caller gets the
+// response at once.
 func TestMaxTimeEndsTheCall(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		shop := serverThat(unavailable("4"))
-		begun := time.Now()
-		got := send(transportTo(t, shop, httpclient.MaxTime(10*time.Second)), newRequest(t, "", "{}"))
-		got.expect(t, http.StatusServiceUnavailable, "")
-		shop.expectAttempts(t, 3) // at 0, 4 and 8 seconds, and a little
-		if took := time.Since(begun); took > 9*time.Second {
-			t.Errorf("it took %v", took)
-		}
-	})
-}
-
-// The caller's own deadline has the same effect.
-func TestDeadlineEndsTheCall(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
-		shop := serverThat(unavailable("4"))
-		send(transportTo(t, shop), newRequest(t, "", "{}").WithContext(ctx)).expect(t, http.StatusServiceUnavailable, "")
-		shop.expectAttempts(t, 3)
-		if ctx.Err() != nil {
-			t.Error("it waited although the deadline leaves no time for another attempt")
-		}
-	})
+	for name, row := range map[string]struct{ most, deadline time.Duration }{
+		"MaxTime":      {10 * time.Second, time.Hour},
+		"the deadline": {time.Hour, 10 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), row.deadline)
+				defer cancel()
+				shop := serverThat(unavailable("4"))
+				begun := time.Now()
+				send(transportTo(t, shop, httpclient.MaxTime(row.most)), newRequest(t, "", "{}").WithContext(ctx)).
+					expect(t, http.StatusServiceUnavailable, "")
+				shop.expectAttempts(t, 3) // at 0, 4 and 8 seconds, and a little
+				if took := time.Since(begun); took > 9*time.Second {
+					t.Errorf("it took %v, although no time is left for another attempt", took)
+				}
+			})
+		})
+	}
 }
 
 // MaxTime ends a running attempt, and a hanging attempt is repeated.
