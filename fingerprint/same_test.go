@@ -2,6 +2,7 @@ package fingerprint_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/oncekey/oncekey/fingerprint"
@@ -28,6 +29,11 @@ func TestSame(t *testing.T) {
 	differs, others, missing := retry.Differences(sketch, [16]byte{1})
 	if !slices.Equal(differs, []string{"amount", "items.*"}) || others != 0 || missing != 1 {
 		t.Errorf("after Same, the differences are %q, %d others, %d missing, want amount and items.*, 0, 1", differs, others, missing)
+	}
+	many := readingOf("", "{"+strings.TrimSuffix(many(20), ",")+"}")
+	defer many.Close()
+	if got := many.Same(many.AppendSketch(nil, [16]byte{1}), [16]byte{1}); len(got) != 20 {
+		t.Errorf("%d members are the same, want all 20: %q", len(got), got)
 	}
 	if got := retry.Same([]byte("no sketch"), [16]byte{1}); got != nil {
 		t.Errorf("the same members as in no sketch are %q, want none", got)
