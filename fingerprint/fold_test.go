@@ -98,9 +98,7 @@ func TestEqualFingerprintsDecodeAlike(t *testing.T) {
 		"k", "K", "\u212a", "sums", "Sums", "\u017fUM\u017f", "ä", "Ä", "åÖ", "Åö", "\u212bö", "\xff", "\ufffd", `\ud800`,
 		"averylongname", "AVeryLongName", "averylongnamä", "aVERYlongnamÄ", "averylongnamö",
 	}
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 0))
+	random := randomGenerator(t)
 	seen := map[string][]any{}
 	for range 20_000 {
 		var members []string

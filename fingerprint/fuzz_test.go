@@ -1,7 +1,6 @@
 package fingerprint_test
 
 import (
-	"math/rand/v2"
 	"net/url"
 	"slices"
 	"strings"
@@ -88,9 +87,7 @@ func checkDocument(t *testing.T, n *node, g generator) {
 func TestRandomDocuments(t *testing.T) {
 	t.Parallel()
 	needsNoRaceDetector(t)
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	g := newGenerator(seed)
+	g := randomGenerator(t)
 	for range 2000 {
 		n := g.document(4)
 		checkDocument(t, n, g)
@@ -123,18 +120,23 @@ func FuzzOf(f *testing.F) {
 		f.Add([]byte(seed.a), []byte(seed.b), ^uint64(0))
 	}
 	f.Fuzz(func(t *testing.T, a, b []byte, chosen uint64) {
-		var excluded []rule
-		for i, r := range rules {
-			if chosen>>i&1 == 1 {
-				excluded = append(excluded, r)
-			}
-		}
+		excluded := chosenRules(chosen)
 		checkPair(t, a, b, excluded)
 		checkStrip(t, a, excluded)
 		if n := parse(a); n != nil {
 			checkDocument(t, n, newGenerator(chosen))
 		}
 	})
+}
+
+// chosenRules returns the rules whose bit is set.
+func chosenRules(chosen uint64) (all []rule) {
+	for i, r := range rules {
+		if chosen>>i&1 == 1 {
+			all = append(all, r)
+		}
+	}
+	return all
 }
 
 // formMeaning is the oracle for forms: names in order of the alphabet with their
@@ -185,9 +187,7 @@ func FuzzForm(f *testing.F) {
 func TestRandomForms(t *testing.T) {
 	t.Parallel()
 	needsNoRaceDetector(t)
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	g := newGenerator(seed)
+	g := randomGenerator(t)
 	form := func() string {
 		var spelled strings.Builder
 		for range g.IntN(8) {
@@ -206,9 +206,7 @@ func checkForms(t *testing.T, a, b string) {
 	same := slices.Equal(formMeaning(a), formMeaning(b))
 	x := exclude(t, "nonce")
 	inQuery := func(raw string) string { return fingerprint.Of(fingerprint.Request{RawQuery: raw}, x) }
-	inBody := func(raw string) string {
-		return fingerprint.Of(fingerprint.Request{ContentType: "application/x-www-form-urlencoded", Body: []byte(raw)}, x)
-	}
+	inBody := func(raw string) string { return fingerprint.Of(formRequest(raw), x) }
 	if got := inQuery(a) == inQuery(b); got != same {
 		t.Errorf("as queries equal: %t; the oracle has %t\na: %q\nb: %q", got, same, a, b)
 	}

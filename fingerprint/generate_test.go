@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"testing"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -14,6 +15,14 @@ import (
 type generator struct{ *rand.Rand }
 
 func newGenerator(seed uint64) generator { return generator{rand.New(rand.NewPCG(seed, 0))} }
+
+// randomGenerator logs its seed.
+func randomGenerator(t *testing.T) generator {
+	t.Helper()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	return newGenerator(seed)
+}
 
 func pick[T any](g generator, choices ...T) T { return choices[g.IntN(len(choices))] }
 

@@ -3,7 +3,6 @@ package fingerprint_test
 import (
 	"fmt"
 	"math/big"
-	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -107,9 +106,7 @@ func checkNumbers(t *testing.T, a, b string) {
 
 func TestRandomNumbers(t *testing.T) {
 	t.Parallel()
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	g := newGenerator(seed)
+	g := randomGenerator(t)
 	number := func() string {
 		var spelled strings.Builder
 		spelled.WriteString(pick(g, "", "", "-") + pick(g, "0", "1", "10", "12", "100", "1000", "42000", "9", "99"))

@@ -9,9 +9,9 @@ import (
 )
 
 func readingOf(query, body string) *fingerprint.Reading {
-	return fingerprint.Read(fingerprint.Request{
-		Method: "POST", Path: "/payments", RawQuery: query, ContentType: "application/json", Body: []byte(body),
-	}, nil)
+	r := jsonRequest(body)
+	r.RawQuery = query
+	return fingerprint.Read(r, nil)
 }
 
 // Same and Differences name each member once, between them.

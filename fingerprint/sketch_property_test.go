@@ -3,7 +3,6 @@ package fingerprint_test
 import (
 	"bytes"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -256,9 +255,7 @@ func (n *node) withLeafChanged(g generator) (leaves int, changed *node) {
 func TestSketchOfRandomDocuments(t *testing.T) {
 	t.Parallel()
 	needsNoRaceDetector(t)
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	g := newGenerator(seed)
+	g := randomGenerator(t)
 	for range 2000 {
 		n, fields := g.document(4), fieldsOf(g.rules())
 		body := jsonRequest(string(g.spell(n)))
@@ -282,12 +279,7 @@ func FuzzSketch(f *testing.F) {
 	}
 	types := []string{"application/json", "application/x-www-form-urlencoded", "multipart/form-data; boundary=b", "text/plain"}
 	f.Fuzz(func(t *testing.T, a, b []byte, chosen uint64, sketch []byte) {
-		var fields []string
-		for i, r := range rules {
-			if chosen>>i&1 == 1 {
-				fields = append(fields, r.field)
-			}
-		}
+		fields := fieldsOf(chosenRules(chosen))
 		for _, contentType := range types {
 			x, y := fingerprint.Request{ContentType: contentType, Body: a}, fingerprint.Request{ContentType: contentType, Body: b, RawQuery: string(a)}
 			checkSketch(t, x, y, fields)
