@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/oncekey/oncekey/adapters/internal/calls"
 	"github.com/oncekey/oncekey/adapters/internal/rpc"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/internal/callers"
@@ -61,7 +62,7 @@ func (g *Guard) Intercept(ctx context.Context, request any, info *grpc.UnaryServ
 		defer held.end()
 		var marked error
 		response, marked = handler(grpc.NewContextWithServerTransportStream(ctx, held), request)
-		failed = withoutMark(marked)
+		failed = calls.Unmarked(marked)
 		result := held.result(response, failed)
 		result.Err = marked
 		return result

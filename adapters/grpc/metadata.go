@@ -3,7 +3,6 @@ package idemgrpc
 import (
 	"context"
 	"encoding/base64"
-	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -20,7 +19,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/oncekey/oncekey/adapters/internal/rpc"
-	"github.com/oncekey/oncekey/failure"
 )
 
 // newCall describes the call of a context.
@@ -172,19 +170,6 @@ func (h *heldStream) result(response any, err error) rpc.Result {
 	defer h.mu.Unlock()
 	message, _ := response.(proto.Message)
 	return rpc.Result{Message: message, Err: err, Status: statusOf(err), Header: headerOf(h.header), Trailer: headerOf(h.trailer)}
-}
-
-// withoutMark returns the error inside of failure.Retryable or failure.Uncertain, which
-// add no text. Why: gRPC sends the text "rpc error: code = …" for an error around a
-// status.
-func withoutMark(err error) error {
-	if !failure.IsRetryable(err) && !failure.IsUncertain(err) {
-		return err
-	}
-	if inner := errors.Unwrap(err); inner != nil && inner.Error() == err.Error() {
-		return inner
-	}
-	return err
 }
 
 // statusOf returns the status that gRPC's server sends for an error, or nil.

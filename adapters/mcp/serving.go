@@ -102,13 +102,8 @@ func (s *serving) request(ctx context.Context) *http.Request {
 
 // ServeHTTP runs the tool, and writes its response for the engine to store.
 func (s *serving) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	ctx := r.Context()
-	_, guarded := core.LeaseFrom(ctx)
-	if !guarded {
-		var cancel context.CancelFunc
-		ctx, cancel = s.client.Limit(ctx)
-		defer cancel()
-	}
+	ctx, guarded, cancel := s.client.Limit(r.Context())
+	defer cancel()
 	returned, err := s.next(ctx, callTool, s.call)
 	result, _ := returned.(*mcp.CallToolResult)
 	cause := err
@@ -120,7 +115,7 @@ func (s *serving) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if isCut && guarded && ctx.Err() != nil {
 		return // the engine responds, as for an HTTP handler without a response
 	}
-	s.Own, s.err = true, withoutMark(err)
+	s.Own, s.err = true, calls.Unmarked(err)
 	if err != nil {
 		s.writeError(ctx, w)
 		return
@@ -168,18 +163,6 @@ func (s *serving) writeResult(ctx context.Context, w http.ResponseWriter, result
 
 // errNoResult is the response in place of a result that cannot be sent.
 var errNoResult = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "idemmcp: the tool has run, and returned no result, or one that is no JSON"}
-
-// withoutMark returns the error inside of failure.Retryable or failure.Uncertain, which add
-// no text. Why: the SDK sends the data of a JSON-RPC error only if nothing is around it.
-func withoutMark(err error) error {
-	if !failure.IsRetryable(err) && !failure.IsUncertain(err) {
-		return err
-	}
-	if inner := errors.Unwrap(err); inner != nil && inner.Error() == err.Error() {
-		return inner
-	}
-	return err
-}
 
 // writeError writes the tool's JSON-RPC error. Those that say that no tool has run release
 // the key.

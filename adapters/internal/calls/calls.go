@@ -3,9 +3,11 @@ package calls
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
+	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/failure"
@@ -18,12 +20,15 @@ type Patient struct{ context.Context }
 // Deadline implements context.Context.
 func (Patient) Deadline() (time.Time, bool) { return time.Time{}, false }
 
-// Limit gives the client's deadline to the context of a run that no lease guards.
-func (p Patient) Limit(ctx context.Context) (context.Context, context.CancelFunc) {
-	if deadline, has := p.Context.Deadline(); has {
-		return context.WithDeadline(ctx, deadline)
+// Limit returns the context of a run, and whether a lease guards the run. Without a lease the
+// context has the client's deadline.
+func (p Patient) Limit(ctx context.Context) (limited context.Context, guarded bool, cancel context.CancelFunc) {
+	_, guarded = core.LeaseFrom(ctx)
+	if deadline, has := p.Context.Deadline(); has && !guarded {
+		limited, cancel = context.WithDeadline(ctx, deadline)
+		return limited, false, cancel
 	}
-	return ctx, func() {}
+	return ctx, guarded, func() {}
 }
 
 // Mark sets the mark that a handler's error carries.
@@ -34,6 +39,19 @@ func Mark(ctx context.Context, err error) {
 	case failure.IsRetryable(err):
 		failure.MarkRetryable(ctx, event.ErrorTypes(err))
 	}
+}
+
+// Unmarked returns the error inside of failure.Retryable or failure.Uncertain, which add no
+// text. Why: a protocol that has errors of its own sends only their text where something is
+// around them.
+func Unmarked(err error) error {
+	if !failure.IsRetryable(err) && !failure.IsUncertain(err) {
+		return err
+	}
+	if inner := errors.Unwrap(err); inner != nil && inner.Error() == err.Error() {
+		return inner
+	}
+	return err
 }
 
 // Message tells a client in one text how a request failed, or how to mend it.

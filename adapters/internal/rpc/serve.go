@@ -102,13 +102,8 @@ var (
 // ServeHTTP runs the handler, and writes its response for the engine to store.
 func (s *serving) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.ran = true
-	ctx := r.Context()
-	_, guarded := core.LeaseFrom(ctx)
-	if !guarded {
-		var cancel context.CancelFunc
-		ctx, cancel = s.client.Limit(ctx)
-		defer cancel()
-	}
+	ctx, guarded, cancel := s.client.Limit(r.Context())
+	defer cancel()
 	result := s.call.Handle(ctx)
 	calls.Mark(ctx, result.Err)
 	if guarded && ctx.Err() != nil && isCutShort(result.Status) {
