@@ -72,14 +72,12 @@ type Retry struct {
 // the key executes every attempt: give the interceptor to clients of guarded procedures
 // only.
 func ClientInterceptor(o ClientOptions) (connect.Interceptor, error) {
-	shared := rpc.ClientOptions{
-		KeyField: o.KeyField,
-		Limits:   outgoing.Limits{MaxAttempts: o.MaxAttempts, MaxTime: o.MaxTime, AttemptTimeout: o.AttemptTimeout, Backoff: o.Backoff, MaxBackoff: o.MaxBackoff},
-	}
-	if o.OnRetry != nil {
-		shared.OnRetry = func(failed rpc.Retry) { o.OnRetry(Retry(failed)) }
-	}
-	client, err := rpc.NewClient(shared)
+	limits := outgoing.Limits{MaxAttempts: o.MaxAttempts, MaxTime: o.MaxTime, AttemptTimeout: o.AttemptTimeout, Backoff: o.Backoff, MaxBackoff: o.MaxBackoff}
+	client, err := rpc.NewClient(o.KeyField, limits, func(failed rpc.Retry) {
+		if o.OnRetry != nil {
+			o.OnRetry(Retry(failed))
+		}
+	})
 	if err != nil {
 		return nil, fmt.Errorf("idemconnect: %w", err)
 	}

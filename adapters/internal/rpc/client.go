@@ -13,13 +13,6 @@ import (
 	"github.com/oncekey/oncekey/adapters/internal/outgoing"
 )
 
-// ClientOptions are the options of both adapters.
-type ClientOptions struct {
-	KeyField string
-	outgoing.Limits
-	OnRetry func(Retry)
-}
-
 // Retry describes a failed attempt that will be repeated.
 type Retry struct {
 	Procedure string
@@ -30,17 +23,16 @@ type Retry struct {
 }
 
 // Client repeats calls. It is safe for concurrent use.
-type Client struct{ ClientOptions }
+type Client struct {
+	field   string // KeyField of both adapters' ClientOptions
+	limits  outgoing.Limits
+	onRetry func(Retry)
+}
 
-// NewClient fills in the defaults. The error names a negative field.
-func NewClient(r ClientOptions) (_ *Client, err error) {
-	if r.Limits, err = r.Limits.Complete(); err != nil {
-		return nil, err
-	}
-	if r.OnRetry == nil {
-		r.OnRetry = func(Retry) {}
-	}
-	return &Client{r}, nil
+// NewClient fills in the defaults of the limits. The error names a negative one.
+func NewClient(keyField string, limits outgoing.Limits, onRetry func(Retry)) (*Client, error) {
+	limits, err := limits.Complete()
+	return &Client{keyField, limits, onRetry}, err
 }
 
 // KeyOf returns the key of a call, or "" for a call without one: the caller's key in the
@@ -70,10 +62,10 @@ func (c *Client) EmptyKeyField(message any) protoreflect.FieldDescriptor {
 
 func (c *Client) keyField(message any) (protoreflect.Message, protoreflect.FieldDescriptor) {
 	m, is := message.(proto.Message)
-	if !is || c.KeyField == "" {
+	if !is || c.field == "" {
 		return nil, nil
 	}
-	field := m.ProtoReflect().Descriptor().Fields().ByName(protoreflect.Name(c.KeyField))
+	field := m.ProtoReflect().Descriptor().Fields().ByName(protoreflect.Name(c.field))
 	if field == nil || field.Kind() != protoreflect.StringKind || field.IsList() {
 		return nil, nil
 	}
@@ -84,7 +76,7 @@ func (c *Client) keyField(message any) (protoreflect.Message, protoreflect.Field
 // time run out. It returns the last attempt's error unchanged. statusOf returns the status of
 // an error, or nil for a replay: another attempt gets it again.
 func (c *Client) Do(ctx context.Context, procedure, key string, message any, attempt func(context.Context) error, statusOf func(error) *status.Status) error {
-	return c.Limits.Do(ctx, attempt, func(err error) (time.Duration, bool) {
+	return c.limits.Do(ctx, attempt, func(err error) (time.Duration, bool) {
 		failed := statusOf(err)
 		asked, again := repeats(failed)
 		if failed.GetCode() == int32(code.Code_INTERNAL) && !isEncodable(message) {
@@ -92,7 +84,7 @@ func (c *Client) Do(ctx context.Context, procedure, key string, message any, att
 		}
 		return asked, again
 	}, func(sent int, err error, wait time.Duration) {
-		c.OnRetry(Retry{Procedure: procedure, Key: key, Attempts: sent, Err: err, Wait: wait})
+		c.onRetry(Retry{Procedure: procedure, Key: key, Attempts: sent, Err: err, Wait: wait})
 	})
 }
 
