@@ -133,6 +133,13 @@ func newShop(t *testing.T, s setup) *shop {
 	return made
 }
 
+// newSession returns a shop, and a session of the newest protocol in memory.
+func newSession(t *testing.T, s setup) (*shop, *mcp.ClientSession) {
+	t.Helper()
+	made := newShop(t, s)
+	return made, inMemory("2026-07-28")(t, made.server, newClient(nil))
+}
+
 func (s *shop) wantRuns(t *testing.T, n int64) {
 	t.Helper()
 	if got := s.runs.Load(); got != n {

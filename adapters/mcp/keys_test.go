@@ -60,8 +60,7 @@ func TestKeyPlaces(t *testing.T) {
 func TestFirstKeyInEachPlace(t *testing.T) {
 	t.Parallel()
 	for name, params := range placed() {
-		made := newShop(t, setup{})
-		session := inMemory("2026-07-28")(t, made.server, newClient(nil))
+		made, session := newSession(t, setup{})
 		if name == "null is no key" {
 			params.Arguments = json.RawMessage(`{"amount":5,"idempotency_key":null}`)
 			send(t, session, params) // the schema of the tool refuses it, and the key stays
@@ -151,8 +150,7 @@ func TestWrongKeys(t *testing.T) {
 // the arguments is no key.
 func TestKeysOfEveryForm(t *testing.T) {
 	t.Parallel()
-	made := newShop(t, setup{})
-	session := inMemory("2026-07-28")(t, made.server, newClient(nil))
+	_, session := newSession(t, setup{})
 	for _, key := range []string{`a,b;c`, `say"hi"!`, `"quoted"`, `back\slash`, ":ab:", "?1", strings.Repeat("k", 255)} {
 		call(t, session, keyed(key, 5)).wantPaid(t, 5, false)
 		call(t, session, keyed(key, 5)).wantPaid(t, 5, true)
@@ -226,8 +224,7 @@ func TestPolicyOfTheKey(t *testing.T) {
 // A program chooses the places.
 func TestKeyIn(t *testing.T) {
 	t.Parallel()
-	made := newShop(t, setup{guard: []idemmcp.Option{idemmcp.KeyIn(idemmcp.InMeta("com.example/request"), idemmcp.InArguments(`context.a\.b.key`))}})
-	session := inMemory("2026-07-28")(t, made.server, newClient(nil))
+	made, session := newSession(t, setup{guard: []idemmcp.Option{idemmcp.KeyIn(idemmcp.InMeta("com.example/request"), idemmcp.InArguments(`context.a\.b.key`))}})
 	call(t, session, keyed("k1", 5)).wantProblem(t, problem.KeyMissing)
 	first := &mcp.CallToolParams{Name: "charge", Arguments: args{"amount": 5}, Meta: mcp.Meta{"com.example/request": "k1"}}
 	send(t, session, first).wantPaid(t, 5, false)

@@ -81,8 +81,7 @@ func TestInProgress(t *testing.T) {
 			if asResults {
 				s.guard = append(s.guard, idemmcp.ProblemsAsResults())
 			}
-			made := newShop(t, s)
-			session := inMemory("2026-07-28")(t, made.server, newClient(nil))
+			made, session := newSession(t, s)
 			first := make(chan response, 1)
 			go func() { first <- call(t, session, keyed("k1", 5)) }()
 			await(t, begun)
@@ -178,8 +177,7 @@ func TestStoredProblems(t *testing.T) {
 		if asResults {
 			s.guard = []idemmcp.Option{idemmcp.ProblemsAsResults()}
 		}
-		made := newShop(t, s)
-		session := inMemory("2026-07-28")(t, made.server, newClient(nil))
+		made, session := newSession(t, s)
 		for range 2 {
 			call(t, session, keyed("k1", 5)).wantProblem(t, problem.HandlerFailed)
 		}
@@ -298,8 +296,7 @@ func TestPanic(t *testing.T) {
 			}
 			panic("the tool")
 		}
-		made := newShop(t, setup{handle: handle, outside: []mcp.Middleware{recovering}})
-		session := inMemory("2026-07-28")(t, made.server, newClient(nil))
+		made, session := newSession(t, setup{handle: handle, outside: []mcp.Middleware{recovering}})
 		if got := call(t, session, keyed("k1", 5)); got.err == nil || !strings.Contains(got.err.Error(), "recovered") {
 			t.Errorf("got %s, %v", asJSON(got.result), got.err)
 		}

@@ -146,8 +146,7 @@ func TestResultThatCannotBeStored(t *testing.T) {
 		"no JSON": {StructuredContent: math.Inf(1)},
 		"nil":     nil,
 	} {
-		made := newShop(t, setup{raw: func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) { return result, nil }})
-		session := inMemory("2026-07-28")(t, made.server, newClient(nil))
+		made, session := newSession(t, setup{raw: func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) { return result, nil }})
 		raw := &mcp.CallToolParams{Name: "raw", Arguments: keyed("k1", 5)}
 		got := send(t, session, raw)
 		if got.err == nil || !strings.Contains(got.err.Error(), "the tool has run") {

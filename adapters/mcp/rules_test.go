@@ -46,10 +46,7 @@ func TestRunsOnce(t *testing.T) {
 // A tool's key is another one than the same key of another tool.
 func TestToolsHaveTheirOwnKeys(t *testing.T) {
 	t.Parallel()
-	made := newShop(t, setup{raw: func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		return &mcp.CallToolResult{}, nil
-	}})
-	session := inMemory("2026-07-28")(t, made.server, newClient(nil))
+	made, session := newSession(t, setup{raw: nothing})
 	call(t, session, keyed("k1", 5)).wantPaid(t, 5, false)
 	if got := send(t, session, &mcp.CallToolParams{Name: "raw", Arguments: keyed("k1", 5)}); got.err != nil || got.result.Meta["replayed"] != nil {
 		t.Errorf("got %s, %v", asJSON(got.result), got.err)
@@ -186,11 +183,10 @@ func TestMarkedErrors(t *testing.T) {
 	t.Parallel()
 	for _, mark := range []func(error) error{failure.Retryable, failure.Uncertain} {
 		wire := &jsonrpc.Error{Code: -32050, Message: "busy", Data: json.RawMessage(`{"why":1}`)}
-		made := newShop(t, setup{
+		made, session := newSession(t, setup{
 			raw:    func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) { return nil, mark(wire) },
 			policy: []policy.Option{policy.Keep("5xx")},
 		})
-		session := inMemory("2026-07-28")(t, made.server, newClient(nil))
 		for range 2 {
 			got := send(t, session, &mcp.CallToolParams{Name: "raw", Arguments: keyed("k1", 5)})
 			if sent, is := errors.AsType[*jsonrpc.Error](got.err); !is || asJSON(sent) != asJSON(wire) {
@@ -240,8 +236,7 @@ func TestConcurrentCalls(t *testing.T) {
 			await(t, release)
 			return paid(ctx, call, in)
 		}
-		made := newShop(t, setup{policy: opts, handle: handle})
-		session := inMemory("2026-07-28")(t, made.server, newClient(nil))
+		made, session := newSession(t, setup{policy: opts, handle: handle})
 		var all sync.WaitGroup
 		var mu sync.Mutex
 		got := map[string]int{}
@@ -328,8 +323,7 @@ func TestUnguardedRuns(t *testing.T) {
 func TestObservedArguments(t *testing.T) {
 	t.Parallel()
 	for _, observes := range []bool{false, true} {
-		made := newShop(t, setup{raw: nothing, policy: []policy.Option{policy.Observe(observes)}})
-		session := inMemory("2026-07-28")(t, made.server, newClient(nil))
+		_, session := newSession(t, setup{raw: nothing, policy: []policy.Option{policy.Observe(observes)}})
 		raw := &mcp.CallToolParams{Name: "raw", Arguments: []int{1}, Meta: mcp.Meta{"idempotency-key": "k1"}}
 		if got := send(t, session, raw); got.err != nil || got.result.IsError == observes {
 			t.Errorf("observes %t: got %s, %v", observes, asJSON(got.result), got.err)

@@ -48,8 +48,7 @@ func TestValidation(t *testing.T) {
 // is an error that uses no key.
 func TestReplacedTool(t *testing.T) {
 	t.Parallel()
-	made := newShop(t, setup{policy: []policy.Option{policy.OnAbandoned(policy.Refuse)}})
-	session := inMemory("2026-07-28")(t, made.server, newClient(nil))
+	made, session := newSession(t, setup{policy: []policy.Option{policy.OnAbandoned(policy.Refuse)}})
 	call(t, session, keyed("k1", 5)).wantPaid(t, 5, false)
 	named := args{"amount": "five", "idempotency_key": "k2"}
 	if got := call(t, session, named); got.err != nil || !got.result.IsError {
