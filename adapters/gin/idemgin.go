@@ -92,11 +92,7 @@ func (g *Guard) Handle(handler gin.HandlerFunc, opts ...policy.Option) gin.Handl
 	if handler == nil {
 		panic("idemgin: Handle is given a nil handler: give the handler to guard")
 	}
-	return g.handle(handler, declared.MustRoute(g.mustEngine(), declared.Place(), opts))
-}
-
-func (g *Guard) handle(handler gin.HandlerFunc, route *core.Route) gin.HandlerFunc {
-	return g.guarded(handler, route).serve
+	return g.guarded(handler, declared.MustRoute(g.mustEngine(), declared.Place(), opts)).serve
 }
 
 func (g *Guard) guarded(handler gin.HandlerFunc, route *core.Route) *guarded {

@@ -33,7 +33,7 @@ func Mount(r gin.IRouter, idem *Guard, api any, also ...policy.Addition) error {
 	for _, field := range fields {
 		handler := field.Handler
 		if field.Route != nil {
-			handler = idem.handle(handler, field.Route)
+			handler = idem.guarded(handler, field.Route).serve
 		}
 		all = append(all, declared.Try(&field.Declaration, func() { r.Handle(field.Method, field.Pattern, handler) }))
 	}

@@ -34,7 +34,7 @@ func Find(router chi.Routes, method, searched string) string {
 // PathBelow is the path that the next router will search. In the middleware of a
 // mount (With, Group) chi has not yet removed the prefix.
 func PathBelow(routing *chi.Context, r *http.Request) string {
-	if n := len(routing.RoutePatterns); n > 0 && !strings.HasSuffix(routing.RoutePatterns[n-1], "*") {
+	if IsFound(routing) {
 		return "/"
 	}
 	if n := len(routing.URLParams.Keys); n > 0 && routing.URLParams.Keys[n-1] == "*" && routing.URLParams.Values[n-1] != "" {
