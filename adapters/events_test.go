@@ -2,8 +2,10 @@ package adapters_test
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -84,6 +86,71 @@ func TestEventsOfAGuardAroundTheRouter(t *testing.T) {
 			}
 			if stored[0].route == "" {
 				t.Error("the route is not known")
+			}
+		})
+	}
+}
+
+// groups are programs with a group that is mounted below a prefix.
+var groups = map[string]func(*core.Engine) (http.Handler, error){
+	"chi": func(e *core.Engine) (router http.Handler, err error) {
+		r, guard := chi.NewRouter(), idemchi.New(e)
+		r.Route("/v1", func(r chi.Router) {
+			r.Use(guard.Policy())
+			r.Post("/payments", created)
+			r.Post("/files/*", created)
+			r.Route("/orders", func(r chi.Router) { r.With(guard.Policy()).Post("/{id}", created) })
+		})
+		return r, idemchi.Mount(r, guard, struct {
+			Mounted http.HandlerFunc `route:"POST /v1/mounted/" idempotency:""`
+		}{created})
+	},
+	"gin": func(e *core.Engine) (http.Handler, error) {
+		r, guard, handler := gin.New(), idemgin.New(e), gin.WrapF(created)
+		v1 := r.Group("/v1")
+		guarded := v1.Group("/", guard.Policy())
+		guarded.POST("/payments", handler)
+		guarded.POST("/files/*rest", handler)
+		guarded.POST("/orders/:id", guard.Policy(), handler)
+		return r, idemgin.Mount(v1, guard, struct {
+			Mounted gin.HandlerFunc `route:"POST /mounted/" idempotency:""`
+		}{handler})
+	},
+}
+
+// A route of a mounted group has one endpoint, whether its requests run, are replayed or are
+// refused.
+func TestEndpointsOfMountedGroups(t *testing.T) {
+	t.Parallel()
+	for name, declare := range groups {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var engine *core.Engine
+			s := everywhere(t, func(e *core.Engine) http.Handler {
+				router, err := declare(e)
+				if err != nil {
+					t.Fatal(err)
+				}
+				engine = e
+				mux := http.NewServeMux()
+				mux.Handle("/", router)
+				return mux
+			})
+			for _, path := range []string{"/v1/payments", "/v1/files/a/b", "/v1/orders/7", "/v1/mounted/"} {
+				for _, sent := range []*http.Request{post(path, "", amount), post(path, "k", amount), post(path, "k", amount), post(path, "k", "{}")} {
+					s.do(sent)
+				}
+			}
+			var got []string
+			for _, route := range engine.Routes() {
+				got = append(got, fmt.Sprint(route.Endpoints()))
+			}
+			want := map[string][]string{
+				"chi": {"[POST /v1/payments POST /v1/files/*]", "[POST /v1/orders/{id}]", "[POST /v1/mounted]"},
+				"gin": {"[POST /v1/payments POST /v1/files/*rest]", "[POST /v1/orders/:id]", "[POST /v1/mounted/]"},
+			}[name]
+			if !slices.Equal(got, want) {
+				t.Errorf("the endpoints are %q, want %q", got, want)
 			}
 		})
 	}

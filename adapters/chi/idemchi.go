@@ -139,15 +139,20 @@ func (h *guarded) decide(r *http.Request) (*core.Route, *http.Request, *checks) 
 	if known == nil && h.cover.Table != nil {
 		panic("idemchi: a Table guards only routes of a chi router: mount the table with the router's Use")
 	}
-	if known == nil || h.cover.Table == nil && known.shadowed[h.guarding] == nil {
-		return h.cover.Route, r, nil // one policy for every route
+	if known == nil {
+		return h.cover.Route, r, nil
+	}
+	method := routes.MethodOf(routing, r)
+	if h.cover.Table == nil && known.shadowed[h.guarding] == nil { // one policy for every route
+		if r.Pattern != "" && !routes.IsFound(routing) { // of a mount, or of a ServeMux outside
+			r.Pattern = append(known.candidates(routing, method, r), "")[0]
+		}
+		return h.cover.Route, r, nil
 	}
 	all := h.checkOnce(routing.Routes, known)
-	if method := routes.MethodOf(routing, r); h.guards(method) {
+	if h.guards(method) {
 		if route, pattern := h.predict(routing, known, all, method, r); route != nil {
-			if h.cover.Table != nil {
-				r.Pattern = pattern
-			}
+			r.Pattern = pattern
 			return route, r, all
 		}
 	}

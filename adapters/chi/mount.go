@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"github.com/oncekey/oncekey/adapters/chi/internal/routes"
 	"github.com/oncekey/oncekey/adapters/internal/declared"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -23,7 +24,7 @@ func Mount(r chi.Router, idem *Guard, api any, also ...policy.Addition) error {
 	if r == nil || idem == nil || idem.engine == nil {
 		return errors.New("idemchi: Mount is given a nil router or a nil guard: give both")
 	}
-	fields, err := declared.Fields[http.HandlerFunc](idem.engine, declared.Place(), api, also)
+	fields, err := declared.Fields[http.HandlerFunc](idem.engine, declared.Place(), api, also, routes.Canonical)
 	all := []error{err}
 	taken := make(map[declared.Key]string) // the owner of each route
 	for _, route := range r.Routes() {

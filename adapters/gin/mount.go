@@ -25,8 +25,13 @@ func Mount(r gin.IRouter, idem *Guard, api any, also ...policy.Addition) error {
 	if r == nil || idem == nil || idem.engine == nil {
 		return errors.New("idemgin: Mount is given a nil router or a nil guard: give both")
 	}
-	fields, err := declared.Fields[gin.HandlerFunc](idem.engine, declared.Place(), api, also)
-	if err := errors.Join(err, try(r, fields)); err != nil {
+	prefix := "/"
+	if group, isGroup := r.(interface{ BasePath() string }); isGroup {
+		prefix = group.BasePath()
+	}
+	whole := func(pattern string) string { return routes.Join(prefix, pattern) }
+	fields, err := declared.Fields[gin.HandlerFunc](idem.engine, declared.Place(), api, also, whole)
+	if err := errors.Join(err, try(r, prefix, fields)); err != nil {
 		return err
 	}
 	var all []error
@@ -43,16 +48,12 @@ func Mount(r gin.IRouter, idem *Guard, api any, also ...policy.Addition) error {
 var modeLock sync.Mutex // held while gin's mode is release for a trial
 
 // try declares the routes on a trial router that already has the routes of r.
-func try(r gin.IRouter, fields []declared.Field[gin.HandlerFunc]) error {
+func try(r gin.IRouter, prefix string, fields []declared.Field[gin.HandlerFunc]) error {
 	modeLock.Lock()
 	defer modeLock.Unlock()
 	defer gin.SetMode(gin.Mode())
 	gin.SetMode(gin.ReleaseMode)
 	trial := gin.New()
-	prefix := "/"
-	if group, isGroup := r.(interface{ BasePath() string }); isGroup {
-		prefix = group.BasePath()
-	}
 	if engine := routes.EngineOf(r); engine != nil {
 		for _, route := range engine.Routes() {
 			_ = declared.Try(new(policy.Declaration), func() { trial.Handle(route.Method, route.Path, route.HandlerFunc) }) // r has accepted the route

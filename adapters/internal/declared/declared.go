@@ -41,13 +41,13 @@ func MustRoute(engine *core.Engine, place string, opts []policy.Option) *core.Ro
 }
 
 // Fields compiles an annotated struct, which the program declares at the place. It returns
-// all valid fields beside all faults.
-func Fields[H any](engine *core.Engine, place string, api any, also []policy.Addition) ([]Field[H], error) {
+// all valid fields beside all faults. canonical spells a field's pattern as events do.
+func Fields[H any](engine *core.Engine, place string, api any, also []policy.Addition, canonical func(pattern string) string) ([]Field[H], error) {
 	annotated, err := policy.Annotations[H](api, also...)
 	all := []error{err}
 	fields := make([]Field[H], 0, len(annotated))
 	for _, a := range annotated {
-		route, err := compile(engine, place, &a.Declaration)
+		route, err := compile(engine, place, &a.Declaration, canonical(a.Declaration.Pattern))
 		all = append(all, err)
 		fields = append(fields, Field[H]{a, route})
 	}
@@ -75,8 +75,8 @@ func compileRows(engine *core.Engine, place string, table *policy.Table, canonic
 		if d.Method == storage.MethodTool { // the row of adapters/mcp
 			continue
 		}
-		route, err := compile(engine, place, &d)
 		key := Key{d.Method, canonical(d.Pattern)}
+		route, err := compile(engine, place, &d, key.Pattern)
 		if rows[key] != nil {
 			err = fmt.Errorf("policy: %s: %s is the route of another row", d.Source, d.Route())
 		}
@@ -89,8 +89,8 @@ func compileRows(engine *core.Engine, place string, table *policy.Table, canonic
 	return rows
 }
 
-// compile returns a nil route for a declaration without a policy.
-func compile(engine *core.Engine, place string, d *policy.Declaration) (*core.Route, error) {
+// compile returns a nil route for a declaration without a policy. Events have the pattern.
+func compile(engine *core.Engine, place string, d *policy.Declaration, pattern string) (*core.Route, error) {
 	if !d.Guarded {
 		return nil, nil //nolint:nilnil // the declaration has no policy
 	}
@@ -98,7 +98,7 @@ func compile(engine *core.Engine, place string, d *policy.Declaration) (*core.Ro
 	if err != nil {
 		return nil, fmt.Errorf("policy: %s: %s: %w", d.Source, d.Route(), err)
 	}
-	route.Declare(core.Endpoint{Method: d.Method, Pattern: d.Pattern})
+	route.Declare(core.Endpoint{Method: d.Method, Pattern: pattern})
 	return route, nil
 }
 

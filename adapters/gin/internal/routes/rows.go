@@ -1,6 +1,7 @@
 package routes
 
 import (
+	"path"
 	"reflect"
 	"slices"
 	"strings"
@@ -102,4 +103,13 @@ func matches(pattern, path string) bool {
 		}
 		pattern, path = patternLeft, pathLeft
 	}
+}
+
+// Join puts a prefix before a pattern as gin's groups do.
+func Join(prefix, pattern string) string {
+	joined := path.Join(prefix, pattern)
+	if strings.HasSuffix(pattern, "/") && joined != "/" {
+		joined += "/"
+	}
+	return joined
 }
