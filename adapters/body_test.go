@@ -35,23 +35,20 @@ func TestBodyOverTheLimit(t *testing.T) {
 		{name: "over the limit by Content-Length", body: amount + " ", status: http.StatusRequestEntityTooLarge},
 		{name: "over the limit, chunked", body: amount + " ", change: chunked, status: http.StatusRequestEntityTooLarge},
 	} {
-		t.Run(row.name, func(t *testing.T) {
-			t.Parallel()
-			onEveryRouter(t, func(t *testing.T, m mounting) {
-				s := m.start(t, program{route: limited(limit)})
-				request := post("/payments", "k", row.body)
-				if row.change != nil {
-					row.change(request)
-				}
-				if row.status == http.StatusCreated {
-					s.runsAgain(request)
-					return
-				}
-				s.refuses(request, row.status, problem.BodyTooLarge)
-				if asked := s.store.acquires.Load(); asked != 0 {
-					t.Errorf("the store was asked %d times", asked)
-				}
-			})
+		onCase(t, row.name, everyRouter, func(t *testing.T, m mounting) {
+			s := m.start(t, program{route: limited(limit)})
+			request := post("/payments", "k", row.body)
+			if row.change != nil {
+				row.change(request)
+			}
+			if row.status == http.StatusCreated {
+				s.runsAgain(request)
+				return
+			}
+			s.refuses(request, row.status, problem.BodyTooLarge)
+			if asked := s.store.acquires.Load(); asked != 0 {
+				t.Errorf("the store was asked %d times", asked)
+			}
 		})
 	}
 }
@@ -100,25 +97,22 @@ func TestHandlerReadsAnEqualBody(t *testing.T) {
 	for name, body := range map[string]string{
 		"empty": "", "JSON": " {\"b\":1,\n\"a\":[]} ", "not text": "\x00\xff", "at the limit": strings.Repeat("x", 1<<20),
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			onEveryRouter(t, func(t *testing.T, m mounting) {
-				var read []byte
-				var length int64
-				s := m.start(t, program{route: route{handler: func(w http.ResponseWriter, r *http.Request) {
-					read, _ = io.ReadAll(r.Body)
-					length = r.ContentLength
-					w.WriteHeader(http.StatusServiceUnavailable)
-				}}})
-				untyped := post("/payments", "k", body, chunked)
-				untyped.Header.Del("Content-Type") // an empty body of unknown length and with a type has been read before
-				for _, request := range []*http.Request{post("/payments", "k", body), untyped} {
-					s.do(request)
-					if string(read) != body || length != request.ContentLength {
-						t.Errorf("read %d bytes with length %d, want %d with %d", len(read), length, len(body), request.ContentLength)
-					}
+		onCase(t, name, everyRouter, func(t *testing.T, m mounting) {
+			var read []byte
+			var length int64
+			s := m.start(t, program{route: route{handler: func(w http.ResponseWriter, r *http.Request) {
+				read, _ = io.ReadAll(r.Body)
+				length = r.ContentLength
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}}})
+			untyped := post("/payments", "k", body, chunked)
+			untyped.Header.Del("Content-Type") // an empty body of unknown length and with a type has been read before
+			for _, request := range []*http.Request{post("/payments", "k", body), untyped} {
+				s.do(request)
+				if string(read) != body || length != request.ContentLength {
+					t.Errorf("read %d bytes with length %d, want %d with %d", len(read), length, len(body), request.ContentLength)
 				}
-			})
+			}
 		})
 	}
 }
@@ -169,23 +163,20 @@ func TestPayload(t *testing.T) {
 		{name: "case variant", first: `{"amount":1}`, second: `{"AMOUNT":1}`},
 		{name: "duplicates of an excluded member", first: `{"a":1}`, second: `{"Nonce":1,"a":1,"nonce":2,"NONCE":3}`, same: true},
 	} {
-		t.Run(row.name, func(t *testing.T) {
-			t.Parallel()
-			onEveryRouter(t, func(t *testing.T, m mounting) {
-				s := m.start(t, program{route: route{policy: []policy.Option{policy.ExcludeFields("nonce", "meta.at")}}})
-				typed := header("Content-Type", "application/json")
-				if row.contentType != "" {
-					typed = header("Content-Type", row.contentType)
-				}
-				s.do(post("/payments", "k", row.first, typed))
-				second := post("/payments", "k", row.second, typed)
-				if row.same {
-					s.replays(second)
-				} else {
-					s.refuses(second, http.StatusUnprocessableEntity, problem.KeyReused)
-				}
-				s.ran(1)
-			})
+		onCase(t, row.name, everyRouter, func(t *testing.T, m mounting) {
+			s := m.start(t, program{route: route{policy: []policy.Option{policy.ExcludeFields("nonce", "meta.at")}}})
+			typed := header("Content-Type", "application/json")
+			if row.contentType != "" {
+				typed = header("Content-Type", row.contentType)
+			}
+			s.do(post("/payments", "k", row.first, typed))
+			second := post("/payments", "k", row.second, typed)
+			if row.same {
+				s.replays(second)
+			} else {
+				s.refuses(second, http.StatusUnprocessableEntity, problem.KeyReused)
+			}
+			s.ran(1)
 		})
 	}
 }

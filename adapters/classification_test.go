@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strconv"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/oncekey/oncekey/core/event"
@@ -133,14 +132,7 @@ var deadline = middleware{std: func(next http.Handler) http.Handler {
 func TestFateOfTheKey(t *testing.T) {
 	t.Parallel()
 	for _, row := range endings() {
-		t.Run(row.name, func(t *testing.T) {
-			t.Parallel()
-			for _, m := range mountings {
-				t.Run(m.name, func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) { row.test(t, m) })
-				})
-			}
-		})
+		onCase(t, row.name, everyRouter, inABubble(func(t *testing.T, m mounting) { row.test(t, m) }))
 	}
 }
 
@@ -181,21 +173,16 @@ func TestUncertainOutcomes(t *testing.T) {
 		{"marked retryable runs again", then(retryable, answering(502)), []policy.Option{refuse}, false},
 		{"listed, and re-executed", answering(504), []policy.Option{policy.Uncertain("5xx")}, false},
 	} {
-		t.Run(row.name, func(t *testing.T) {
-			t.Parallel()
-			onEveryRouter(t, func(t *testing.T, m mounting) {
-				synctest.Test(t, func(t *testing.T) {
-					s := m.start(t, program{route: route{handler: row.handler, policy: row.policy, outside: []middleware{deadline}}})
-					s.try(payment("k"))
-					if row.refused {
-						s.refuses(payment("k"), http.StatusConflict, problem.OutcomeUnknown)
-						s.refuses(post("/payments", "k", `{"amount":4999}`), http.StatusUnprocessableEntity, problem.KeyReused)
-						return
-					}
-					s.runsAgain(payment("k"))
-				})
-			})
-		})
+		onCase(t, row.name, everyRouter, inABubble(func(t *testing.T, m mounting) {
+			s := m.start(t, program{route: route{handler: row.handler, policy: row.policy, outside: []middleware{deadline}}})
+			s.try(payment("k"))
+			if row.refused {
+				s.refuses(payment("k"), http.StatusConflict, problem.OutcomeUnknown)
+				s.refuses(post("/payments", "k", `{"amount":4999}`), http.StatusUnprocessableEntity, problem.KeyReused)
+				return
+			}
+			s.runsAgain(payment("k"))
+		}))
 	}
 }
 
@@ -273,17 +260,12 @@ func TestCutShortIsNotAnEmptySuccess(t *testing.T) {
 		{"before the side effect", untilCancelled, http.StatusServiceUnavailable, problem.HandlerCancelled},
 		{"after the side effect", then(executed, untilCancelled), http.StatusInternalServerError, problem.HandlerFailed},
 	} {
-		t.Run(row.name, func(t *testing.T) {
-			t.Parallel()
-			onEveryRouter(t, func(t *testing.T, m mounting) {
-				synctest.Test(t, func(t *testing.T) {
-					s := m.start(t, program{route: route{handler: row.handler, outside: []middleware{deadline}}})
-					answer := s.do(payment("k"))
-					if p := problemIn(t, answer); answer.Code != row.status || p.Code != row.code {
-						t.Errorf("got %d %q, want %d %q", answer.Code, p.Code, row.status, row.code)
-					}
-				})
-			})
-		})
+		onCase(t, row.name, everyRouter, inABubble(func(t *testing.T, m mounting) {
+			s := m.start(t, program{route: route{handler: row.handler, outside: []middleware{deadline}}})
+			answer := s.do(payment("k"))
+			if p := problemIn(t, answer); answer.Code != row.status || p.Code != row.code {
+				t.Errorf("got %d %q, want %d %q", answer.Code, p.Code, row.status, row.code)
+			}
+		}))
 	}
 }

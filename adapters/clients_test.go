@@ -131,14 +131,7 @@ func refusals() []refusal {
 func TestWhatClientsSee(t *testing.T) {
 	t.Parallel()
 	for _, row := range refusals() {
-		t.Run(row.name, func(t *testing.T) {
-			t.Parallel()
-			for _, m := range mountings {
-				t.Run(m.name, func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) { row.test(t, m) })
-				})
-			}
-		})
+		onCase(t, row.name, everyRouter, inABubble(func(t *testing.T, m mounting) { row.test(t, m) }))
 	}
 }
 
@@ -225,26 +218,24 @@ func TestInProgressLooksTheSameEverywhere(t *testing.T) {
 // Case 12: an unprotected run has an event, and otherwise a normal response.
 func TestFailOpen(t *testing.T) {
 	t.Parallel()
-	onEveryRouter(t, func(t *testing.T, m mounting) {
-		synctest.Test(t, func(t *testing.T) {
-			var body []byte
-			s := m.start(t, program{store: failing(errors.New("connection refused")), route: route{
-				policy: []policy.Option{policy.OnStoreError(policy.FailOpen)},
-				handler: func(w http.ResponseWriter, r *http.Request) {
-					body, _ = io.ReadAll(r.Body)
-					created(w, r)
-				},
-			}})
-			for range 2 {
-				if answer := s.runsAgain(payment("k")); answer.Code != http.StatusCreated || string(body) != amount {
-					t.Errorf("got %d, and the handler read %q", answer.Code, body)
-				}
+	onEveryRouter(t, inABubble(func(t *testing.T, m mounting) {
+		var body []byte
+		s := m.start(t, program{store: failing(errors.New("connection refused")), route: route{
+			policy: []policy.Option{policy.OnStoreError(policy.FailOpen)},
+			handler: func(w http.ResponseWriter, r *http.Request) {
+				body, _ = io.ReadAll(r.Body)
+				created(w, r)
+			},
+		}})
+		for range 2 {
+			if answer := s.runsAgain(payment("k")); answer.Code != http.StatusCreated || string(body) != amount {
+				t.Errorf("got %d, and the handler read %q", answer.Code, body)
 			}
-			if unprotected := s.events.of(event.Unprotected); len(unprotected) != 2 {
-				t.Errorf("events are %+v, want %q a request", s.events.all, event.Unprotected)
-			}
-		})
-	})
+		}
+		if unprotected := s.events.of(event.Unprotected); len(unprotected) != 2 {
+			t.Errorf("events are %+v, want %q a request", s.events.all, event.Unprotected)
+		}
+	}))
 }
 
 // A service that shuts down takes no new keys.

@@ -76,19 +76,16 @@ func TestCompressionInside(t *testing.T) {
 	body := strings.Repeat(`{"id":17}`, 100)
 	paying := then(set("Content-Type", "application/json"), answering(201), write(body))
 	for _, first := range codings {
-		t.Run(first, func(t *testing.T) {
-			t.Parallel()
-			onEveryRouter(t, func(t *testing.T, m mounting) {
-				s := m.start(t, program{route: route{inside: []middleware{compressing}, handler: paying}})
-				if got := readable(t, s.do(payment("k", accepting(first))), first); got != body {
-					t.Errorf("the client got %q", got)
+		onCase(t, first, everyRouter, func(t *testing.T, m mounting) {
+			s := m.start(t, program{route: route{inside: []middleware{compressing}, handler: paying}})
+			if got := readable(t, s.do(payment("k", accepting(first))), first); got != body {
+				t.Errorf("the client got %q", got)
+			}
+			for _, again := range codings {
+				if got := readable(t, s.replays(payment("k", accepting(again))), again); got != body {
+					t.Errorf("after %q, %q got %q", first, again, got)
 				}
-				for _, again := range codings {
-					if got := readable(t, s.replays(payment("k", accepting(again))), again); got != body {
-						t.Errorf("after %q, %q got %q", first, again, got)
-					}
-				}
-			})
+			}
 		})
 	}
 }
@@ -124,31 +121,28 @@ func TestCompressionOutside(t *testing.T) {
 	outside := middleware{std: compressing.std} // on gin it is around the engine
 	paying := then(set("Content-Type", "application/json"), answering(201), write(strings.Repeat(`{"id":17}`, 100)))
 	for _, accepts := range []string{"gzip", "", "identity"} {
-		t.Run(accepts, func(t *testing.T) {
-			t.Parallel()
-			onEveryRouter(t, func(t *testing.T, m mounting) {
-				s := m.start(t, program{route: route{outside: []middleware{outside}, handler: paying, policy: []policy.Option{policy.MaxRequestBytes(100)}}})
-				plain := m.start(t, program{route: route{handler: paying, policy: []policy.Option{policy.MaxRequestBytes(100)}}})
-				for _, request := range []func() *http.Request{
-					func() *http.Request { return payment("k", accepting(accepts)) },
-					func() *http.Request { return payment("k", accepting(accepts)) }, // the replay
-					func() *http.Request { return post("/payments", "k", "{}", accepting(accepts)) },
-					func() *http.Request { return payment("a,b", accepting(accepts)) },
-					func() *http.Request { return payment("k", accepting(accepts), withoutKey) },
-					func() *http.Request { return post("/payments", "k", strings.Repeat("x", 101), accepting(accepts)) },
-				} {
-					got, want := s.do(request()), plain.do(request())
-					if text := readable(t, got, accepts); text != want.Body.String() || got.Code != want.Code {
-						t.Errorf("got %d %q, want %d %q", got.Code, text, want.Code, want.Body)
-					}
-					if accepts == "gzip" && got.Header().Get("Content-Encoding") != "gzip" {
-						t.Errorf("%d was not compressed", got.Code)
-					}
-					if isReplay(got) != isReplay(want) {
-						t.Errorf("the marker is %v, want %v", isReplay(got), isReplay(want))
-					}
+		onCase(t, accepts, everyRouter, func(t *testing.T, m mounting) {
+			s := m.start(t, program{route: route{outside: []middleware{outside}, handler: paying, policy: []policy.Option{policy.MaxRequestBytes(100)}}})
+			plain := m.start(t, program{route: route{handler: paying, policy: []policy.Option{policy.MaxRequestBytes(100)}}})
+			for _, request := range []func() *http.Request{
+				func() *http.Request { return payment("k", accepting(accepts)) },
+				func() *http.Request { return payment("k", accepting(accepts)) }, // the replay
+				func() *http.Request { return post("/payments", "k", "{}", accepting(accepts)) },
+				func() *http.Request { return payment("a,b", accepting(accepts)) },
+				func() *http.Request { return payment("k", accepting(accepts), withoutKey) },
+				func() *http.Request { return post("/payments", "k", strings.Repeat("x", 101), accepting(accepts)) },
+			} {
+				got, want := s.do(request()), plain.do(request())
+				if text := readable(t, got, accepts); text != want.Body.String() || got.Code != want.Code {
+					t.Errorf("got %d %q, want %d %q", got.Code, text, want.Code, want.Body)
 				}
-			})
+				if accepts == "gzip" && got.Header().Get("Content-Encoding") != "gzip" {
+					t.Errorf("%d was not compressed", got.Code)
+				}
+				if isReplay(got) != isReplay(want) {
+					t.Errorf("the marker is %v, want %v", isReplay(got), isReplay(want))
+				}
+			}
 		})
 	}
 }
@@ -172,29 +166,26 @@ func TestFilesOfAForm(t *testing.T) {
 		{name: "runs unprotected", end: created, policy: []policy.Option{policy.OnStoreError(policy.FailOpen)}, store: failing(storage.ErrStoreFull)},
 		{name: "is observed", end: created, policy: []policy.Option{policy.Observe(true)}},
 	} {
-		t.Run(row.name, func(t *testing.T) {
-			t.Parallel()
-			onEveryRouter(t, func(t *testing.T, m mounting) {
-				var parsed *http.Request
-				s := m.start(t, program{store: row.store, route: route{policy: row.policy, handler: func(w http.ResponseWriter, r *http.Request) {
-					if err := r.ParseMultipartForm(1); err != nil {
-						t.Error(err)
-					}
-					parsed = r
-					if file, err := r.MultipartForm.File["file"][0].Open(); err != nil {
-						t.Error(err)
-					} else {
-						file.Close()
-					}
-					row.end(w, r)
-				}}})
-				s.try(post("/payments", "k", form, header("Content-Type", "multipart/form-data; boundary="+boundary)))
-				s.ran(1)
-				if file, err := parsed.MultipartForm.File["file"][0].Open(); err == nil {
-					file.Close()
-					t.Error("the file is still there")
+		onCase(t, row.name, everyRouter, func(t *testing.T, m mounting) {
+			var parsed *http.Request
+			s := m.start(t, program{store: row.store, route: route{policy: row.policy, handler: func(w http.ResponseWriter, r *http.Request) {
+				if err := r.ParseMultipartForm(1); err != nil {
+					t.Error(err)
 				}
-			})
+				parsed = r
+				if file, err := r.MultipartForm.File["file"][0].Open(); err != nil {
+					t.Error(err)
+				} else {
+					file.Close()
+				}
+				row.end(w, r)
+			}}})
+			s.try(post("/payments", "k", form, header("Content-Type", "multipart/form-data; boundary="+boundary)))
+			s.ran(1)
+			if file, err := parsed.MultipartForm.File["file"][0].Open(); err == nil {
+				file.Close()
+				t.Error("the file is still there")
+			}
 		})
 	}
 }

@@ -47,123 +47,113 @@ func rushOf(t *testing.T, m mounting, requests int, opts ...policy.Option) (*ser
 // Case 1
 func TestConcurrentDuplicatesAreTurnedAway(t *testing.T) {
 	t.Parallel()
-	onEveryRouter(t, func(t *testing.T, m mounting) {
-		synctest.Test(t, func(t *testing.T) {
-			s, answers := rush(t, m)
-			s.ran(1)
-			first := 0
-			for _, answer := range answers {
-				switch p := problemIn(t, answer); {
-				case answer.Code == http.StatusCreated && !isReplay(answer):
-					first++
-				case p.Code != problem.InProgress || answer.Header().Get("Retry-After") != "1":
-					t.Errorf("got %d %s", answer.Code, answer.Body)
-				}
+	onEveryRouter(t, inABubble(func(t *testing.T, m mounting) {
+		s, answers := rush(t, m)
+		s.ran(1)
+		first := 0
+		for _, answer := range answers {
+			switch p := problemIn(t, answer); {
+			case answer.Code == http.StatusCreated && !isReplay(answer):
+				first++
+			case p.Code != problem.InProgress || answer.Header().Get("Retry-After") != "1":
+				t.Errorf("got %d %s", answer.Code, answer.Body)
 			}
-			if first != 1 {
-				t.Errorf("%d first responses, want 1", first)
-			}
-		})
-	})
+		}
+		if first != 1 {
+			t.Errorf("%d first responses, want 1", first)
+		}
+	}))
 }
 
 // Case 1
 func TestConcurrentDuplicatesWait(t *testing.T) {
 	t.Parallel()
-	onEveryRouter(t, func(t *testing.T, m mounting) {
-		synctest.Test(t, func(t *testing.T) {
-			s, answers := rush(t, m, policy.Wait(time.Minute))
-			s.ran(1)
-			replays := 0
-			for _, answer := range answers {
-				if answer.Code != http.StatusCreated || answer.Body.String() != `{"id":17}` {
-					t.Errorf("got %d %s", answer.Code, answer.Body)
-				}
-				if isReplay(answer) {
-					replays++
-				}
+	onEveryRouter(t, inABubble(func(t *testing.T, m mounting) {
+		s, answers := rush(t, m, policy.Wait(time.Minute))
+		s.ran(1)
+		replays := 0
+		for _, answer := range answers {
+			if answer.Code != http.StatusCreated || answer.Body.String() != `{"id":17}` {
+				t.Errorf("got %d %s", answer.Code, answer.Body)
 			}
-			if replays != crowd-1 {
-				t.Errorf("%d replays, want %d", replays, crowd-1)
+			if isReplay(answer) {
+				replays++
 			}
-		})
-	})
+		}
+		if replays != crowd-1 {
+			t.Errorf("%d replays, want %d", replays, crowd-1)
+		}
+	}))
 }
 
 // Case 88: above 128 waiting duplicates, further ones are refused at once.
 func TestWaitersOfAKeyAreLimited(t *testing.T) {
 	t.Parallel()
-	onEveryRouter(t, func(t *testing.T, m mounting) {
-		synctest.Test(t, func(t *testing.T) {
-			const most, more = 128, 7
-			s, answers := rushOf(t, m, 1+most+more, policy.Wait(time.Minute))
-			s.ran(1)
-			replays, refused := 0, 0
-			for _, answer := range answers {
-				switch {
-				case answer.Code == http.StatusCreated && isReplay(answer):
-					replays++
-				case answer.Code == http.StatusConflict && answer.Header().Get("Retry-After") == "1" && problemIn(t, answer).Code == problem.InProgress:
-					refused++
-				}
+	onEveryRouter(t, inABubble(func(t *testing.T, m mounting) {
+		const most, more = 128, 7
+		s, answers := rushOf(t, m, 1+most+more, policy.Wait(time.Minute))
+		s.ran(1)
+		replays, refused := 0, 0
+		for _, answer := range answers {
+			switch {
+			case answer.Code == http.StatusCreated && isReplay(answer):
+				replays++
+			case answer.Code == http.StatusConflict && answer.Header().Get("Retry-After") == "1" && problemIn(t, answer).Code == problem.InProgress:
+				refused++
 			}
-			if replays != most || refused != more {
-				t.Errorf("%d replays and %d refused, want %d and %d", replays, refused, most, more)
-			}
-			s.replays(payment("k"))
-		})
-	})
+		}
+		if replays != most || refused != more {
+			t.Errorf("%d replays and %d refused, want %d and %d", replays, refused, most, more)
+		}
+		s.replays(payment("k"))
+	}))
 }
 
 func TestWaitEnds(t *testing.T) {
 	t.Parallel()
-	onEveryRouter(t, func(t *testing.T, m mounting) {
-		synctest.Test(t, func(t *testing.T) {
-			s := m.start(t, program{store: holding(inFlight), route: route{policy: []policy.Option{policy.Wait(3 * time.Second)}}})
-			start := time.Now()
-			s.refuses(payment("k"), http.StatusConflict, problem.InProgress)
-			if waited := time.Since(start); waited != 3*time.Second {
-				t.Errorf("waited %v, want 3s", waited)
-			}
-		})
-	})
+	onEveryRouter(t, inABubble(func(t *testing.T, m mounting) {
+		s := m.start(t, program{store: holding(inFlight), route: route{policy: []policy.Option{policy.Wait(3 * time.Second)}}})
+		start := time.Now()
+		s.refuses(payment("k"), http.StatusConflict, problem.InProgress)
+		if waited := time.Since(start); waited != 3*time.Second {
+			t.Errorf("waited %v, want 3s", waited)
+		}
+	}))
 }
 
 // When a run releases the key, one waiting request runs, and the others continue to wait.
 func TestWaitingTakesItsTurn(t *testing.T) {
 	t.Parallel()
-	onEveryRouter(t, func(t *testing.T, m mounting) {
-		synctest.Test(t, func(t *testing.T) {
-			var s *service
-			s = m.start(t, program{route: route{
-				policy: []policy.Option{policy.Wait(time.Minute)},
-				handler: func(w http.ResponseWriter, r *http.Request) {
-					turn := s.runs.Load()
-					synctest.Wait() // until the others wait
-					if turn == 1 {
-						w.WriteHeader(http.StatusServiceUnavailable)
-						return
-					}
-					created(w, r)
-				},
-			}})
-			var all sync.WaitGroup
-			codes := make(chan int, crowd)
-			for range crowd {
-				all.Go(func() { codes <- s.do(payment("k")).Code })
-			}
-			all.Wait()
-			close(codes)
-			count := map[int]int{}
-			for code := range codes {
-				count[code]++
-			}
-			s.ran(2)
-			if count[http.StatusServiceUnavailable] != 1 || count[http.StatusCreated] != crowd-1 {
-				t.Errorf("responses are %v, want one 503 and the others 201", count)
-			}
-		})
-	})
+	onEveryRouter(t, inABubble(func(t *testing.T, m mounting) {
+		var s *service
+		s = m.start(t, program{route: route{
+			policy: []policy.Option{policy.Wait(time.Minute)},
+			handler: func(w http.ResponseWriter, r *http.Request) {
+				turn := s.runs.Load()
+				synctest.Wait() // until the others wait
+				if turn == 1 {
+					w.WriteHeader(http.StatusServiceUnavailable)
+					return
+				}
+				created(w, r)
+			},
+		}})
+		var all sync.WaitGroup
+		codes := make(chan int, crowd)
+		for range crowd {
+			all.Go(func() { codes <- s.do(payment("k")).Code })
+		}
+		all.Wait()
+		close(codes)
+		count := map[int]int{}
+		for code := range codes {
+			count[code]++
+		}
+		s.ran(2)
+		if count[http.StatusServiceUnavailable] != 1 || count[http.StatusCreated] != crowd-1 {
+			t.Errorf("responses are %v, want one 503 and the others 201", count)
+		}
+	}))
 }
 
 // A deadline that middleware sets outside reaches the handler, which is
@@ -178,30 +168,25 @@ func TestMiddlewareTimeout(t *testing.T) {
 		{"chi's Timeout", middleware{std: chimiddleware.Timeout(patience)}},
 		{"http.TimeoutHandler", middleware{std: func(next http.Handler) http.Handler { return http.TimeoutHandler(next, patience, "slow") }}},
 	} {
-		t.Run(row.name, func(t *testing.T) {
-			t.Parallel()
-			onEveryRouter(t, func(t *testing.T, m mounting) {
-				synctest.Test(t, func(t *testing.T) {
-					var cancelled error
-					var after time.Duration
-					s := m.start(t, program{route: route{outside: []middleware{row.outside}, handler: func(_ http.ResponseWriter, r *http.Request) {
-						start := time.Now()
-						<-r.Context().Done()
-						cancelled, after = context.Cause(r.Context()), time.Since(start)
-					}}})
-					answer := s.do(payment("k"))
-					synctest.Wait() // http.TimeoutHandler does not
-					if answer.Code < http.StatusInternalServerError {
-						t.Errorf("got %d, want a failure", answer.Code)
-					}
-					if !errors.Is(cancelled, context.DeadlineExceeded) || after != patience {
-						t.Errorf("the context ended after %v with %v", after, cancelled)
-					}
-					s.runsAgain(payment("k"))
-					synctest.Wait()
-				})
-			})
-		})
+		onCase(t, row.name, everyRouter, inABubble(func(t *testing.T, m mounting) {
+			var cancelled error
+			var after time.Duration
+			s := m.start(t, program{route: route{outside: []middleware{row.outside}, handler: func(_ http.ResponseWriter, r *http.Request) {
+				start := time.Now()
+				<-r.Context().Done()
+				cancelled, after = context.Cause(r.Context()), time.Since(start)
+			}}})
+			answer := s.do(payment("k"))
+			synctest.Wait() // http.TimeoutHandler does not
+			if answer.Code < http.StatusInternalServerError {
+				t.Errorf("got %d, want a failure", answer.Code)
+			}
+			if !errors.Is(cancelled, context.DeadlineExceeded) || after != patience {
+				t.Errorf("the context ended after %v with %v", after, cancelled)
+			}
+			s.runsAgain(payment("k"))
+			synctest.Wait()
+		}))
 	}
 }
 
@@ -210,24 +195,22 @@ func TestMiddlewareTimeout(t *testing.T) {
 func TestLateResponseIsStored(t *testing.T) {
 	t.Parallel()
 	timeout := middleware{std: func(next http.Handler) http.Handler { return http.TimeoutHandler(next, time.Second, "slow") }}
-	onEveryRouter(t, func(t *testing.T, m mounting) {
-		synctest.Test(t, func(t *testing.T) {
-			answered := make(chan struct{})
-			late := func(w http.ResponseWriter, r *http.Request) {
-				<-answered
-				created(w, r)
-			}
-			s := m.start(t, program{route: route{outside: []middleware{timeout}, handler: late}})
-			if first := s.do(payment("k")); first.Code != http.StatusServiceUnavailable {
-				t.Errorf("got %d, want 503", first.Code)
-			}
-			close(answered)
-			synctest.Wait()
-			if retry := s.replays(payment("k")); retry.Code != http.StatusCreated {
-				t.Errorf("the retry got %d, want 201", retry.Code)
-			}
-		})
-	})
+	onEveryRouter(t, inABubble(func(t *testing.T, m mounting) {
+		answered := make(chan struct{})
+		late := func(w http.ResponseWriter, r *http.Request) {
+			<-answered
+			created(w, r)
+		}
+		s := m.start(t, program{route: route{outside: []middleware{timeout}, handler: late}})
+		if first := s.do(payment("k")); first.Code != http.StatusServiceUnavailable {
+			t.Errorf("got %d, want 503", first.Code)
+		}
+		close(answered)
+		synctest.Wait()
+		if retry := s.replays(payment("k")); retry.Code != http.StatusCreated {
+			t.Errorf("the retry got %d, want 201", retry.Code)
+		}
+	}))
 }
 
 // A handler that ends in time does not notice MaxRun.
@@ -247,24 +230,22 @@ func TestMiddlewareTimeoutNotReached(t *testing.T) {
 // MaxRun ends a handler that does not end by itself.
 func TestMaxRun(t *testing.T) {
 	t.Parallel()
-	onEveryRouter(t, func(t *testing.T, m mounting) {
-		synctest.Test(t, func(t *testing.T) {
-			var cause error
-			s := m.start(t, program{route: route{
-				policy: []policy.Option{policy.MaxRun(2 * time.Minute)},
-				handler: func(_ http.ResponseWriter, r *http.Request) {
-					<-r.Context().Done()
-					cause = context.Cause(r.Context())
-				},
-			}})
-			answer := s.do(payment("k"))
-			if p := problemIn(t, answer); p.Code != problem.HandlerCancelled || answer.Header().Get("Retry-After") != "1" {
-				t.Errorf("got %d %s %v", answer.Code, answer.Body, answer.Header())
-			}
-			if !errors.Is(cause, core.ErrRunTooLong) {
-				t.Errorf("the context's cause is %v, want core.ErrRunTooLong", cause)
-			}
-			s.runsAgain(payment("k"))
-		})
-	})
+	onEveryRouter(t, inABubble(func(t *testing.T, m mounting) {
+		var cause error
+		s := m.start(t, program{route: route{
+			policy: []policy.Option{policy.MaxRun(2 * time.Minute)},
+			handler: func(_ http.ResponseWriter, r *http.Request) {
+				<-r.Context().Done()
+				cause = context.Cause(r.Context())
+			},
+		}})
+		answer := s.do(payment("k"))
+		if p := problemIn(t, answer); p.Code != problem.HandlerCancelled || answer.Header().Get("Retry-After") != "1" {
+			t.Errorf("got %d %s %v", answer.Code, answer.Body, answer.Header())
+		}
+		if !errors.Is(cause, core.ErrRunTooLong) {
+			t.Errorf("the context's cause is %v, want core.ErrRunTooLong", cause)
+		}
+		s.runsAgain(payment("k"))
+	}))
 }

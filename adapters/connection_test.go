@@ -61,19 +61,16 @@ func TestHijack(t *testing.T) {
 			_ = stream.Flush()
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			onEveryRouter(t, func(t *testing.T, m mounting) {
-				s := m.start(t, program{route: route{handler: handler}})
-				client := serveService(s)
-				_, _, answer := client.dial(t.Context())
-				body, _ := io.ReadAll(answer.Body)
-				if answer.StatusCode != http.StatusAccepted || string(body) != "hello" {
-					t.Errorf("got %d %q, want 202 hello", answer.StatusCode, body)
-				}
-				client.conflicts(problem.NotReplayable)
-				s.ran(1)
-			})
+		onCase(t, name, everyRouter, func(t *testing.T, m mounting) {
+			s := m.start(t, program{route: route{handler: handler}})
+			client := serveService(s)
+			_, _, answer := client.dial(t.Context())
+			body, _ := io.ReadAll(answer.Body)
+			if answer.StatusCode != http.StatusAccepted || string(body) != "hello" {
+				t.Errorf("got %d %q, want 202 hello", answer.StatusCode, body)
+			}
+			client.conflicts(problem.NotReplayable)
+			s.ran(1)
 		})
 	}
 }
@@ -110,30 +107,27 @@ func upgrade(byWriter bool) http.HandlerFunc {
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	for name, byWriter := range map[string]bool{"101 by the connection": false, "101 by the writer": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			onEveryRouter(t, func(t *testing.T, m mounting) {
-				s := m.start(t, program{route: route{handler: upgrade(byWriter)}})
-				client := serveService(s)
-				request := client.request(http.MethodPost)
-				request.Body, request.ContentLength = http.NoBody, 0
-				request.Header.Set("Upgrade", "echo")
-				request.Header.Set("Connection", "Upgrade")
-				answer, err := client.Client().Do(request)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer answer.Body.Close()
-				if answer.StatusCode != http.StatusSwitchingProtocols || answer.Header.Get("Upgrade") != "echo" {
-					t.Fatalf("got %d %v, want 101", answer.StatusCode, answer.Header)
-				}
-				io.WriteString(answer.Body.(io.Writer), "ping\n")
-				if said, _ := io.ReadAll(answer.Body); string(said) != "welcome\nping\n" {
-					t.Errorf("the connection said %q", said)
-				}
-				s.refuses(post("/payments", "k", ""), http.StatusConflict, problem.NotReplayable)
-				s.ran(1)
-			})
+		onCase(t, name, everyRouter, func(t *testing.T, m mounting) {
+			s := m.start(t, program{route: route{handler: upgrade(byWriter)}})
+			client := serveService(s)
+			request := client.request(http.MethodPost)
+			request.Body, request.ContentLength = http.NoBody, 0
+			request.Header.Set("Upgrade", "echo")
+			request.Header.Set("Connection", "Upgrade")
+			answer, err := client.Client().Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer answer.Body.Close()
+			if answer.StatusCode != http.StatusSwitchingProtocols || answer.Header.Get("Upgrade") != "echo" {
+				t.Fatalf("got %d %v, want 101", answer.StatusCode, answer.Header)
+			}
+			io.WriteString(answer.Body.(io.Writer), "ping\n")
+			if said, _ := io.ReadAll(answer.Body); string(said) != "welcome\nping\n" {
+				t.Errorf("the connection said %q", said)
+			}
+			s.refuses(post("/payments", "k", ""), http.StatusConflict, problem.NotReplayable)
+			s.ran(1)
 		})
 	}
 }
@@ -167,36 +161,33 @@ func TestStreamIsNotHeldBack(t *testing.T) {
 		{"flushed", "hello\n", then(write("hello\n"), flush)},
 		{"above MaxResponseBytes", strings.Repeat("x", keptBytes) + "\n", then(write(strings.Repeat("x", keptBytes)+"\n"), flush)},
 	} {
-		t.Run(row.name, func(t *testing.T) {
-			t.Parallel()
-			onEveryRouter(t, func(t *testing.T, m mounting) {
-				arrived := make(chan struct{})
-				s := m.start(t, program{route: route{
-					policy: []policy.Option{policy.MaxResponseBytes(keptBytes)},
-					handler: then(row.write, func(_ http.ResponseWriter, r *http.Request) {
-						select {
-						case <-arrived:
-						case <-r.Context().Done():
-						}
-					}, write("bye\n")),
-				}})
-				client := serveService(s)
-				answer, err := client.Client().Do(client.request(http.MethodPost))
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer answer.Body.Close()
-				piece := make([]byte, len(row.piece))
-				if _, err := io.ReadFull(answer.Body, piece); err != nil || string(piece) != row.piece {
-					t.Errorf("got %q and %v before the handler went on", piece, err)
-				}
-				client.conflicts(problem.NotReplayable) // while it still runs
-				close(arrived)
-				if rest, _ := io.ReadAll(answer.Body); string(rest) != "bye\n" {
-					t.Errorf("the rest is %q", rest)
-				}
-				s.ran(1)
-			})
+		onCase(t, row.name, everyRouter, func(t *testing.T, m mounting) {
+			arrived := make(chan struct{})
+			s := m.start(t, program{route: route{
+				policy: []policy.Option{policy.MaxResponseBytes(keptBytes)},
+				handler: then(row.write, func(_ http.ResponseWriter, r *http.Request) {
+					select {
+					case <-arrived:
+					case <-r.Context().Done():
+					}
+				}, write("bye\n")),
+			}})
+			client := serveService(s)
+			answer, err := client.Client().Do(client.request(http.MethodPost))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer answer.Body.Close()
+			piece := make([]byte, len(row.piece))
+			if _, err := io.ReadFull(answer.Body, piece); err != nil || string(piece) != row.piece {
+				t.Errorf("got %q and %v before the handler went on", piece, err)
+			}
+			client.conflicts(problem.NotReplayable) // while it still runs
+			close(arrived)
+			if rest, _ := io.ReadAll(answer.Body); string(rest) != "bye\n" {
+				t.Errorf("the rest is %q", rest)
+			}
+			s.ran(1)
 		})
 	}
 }
@@ -205,19 +196,16 @@ func TestStreamIsNotHeldBack(t *testing.T) {
 func TestFlushStreamsEveryType(t *testing.T) {
 	t.Parallel()
 	for _, contentType := range []string{"text/event-stream", "application/json", ""} {
-		t.Run(contentType, func(t *testing.T) {
-			t.Parallel()
-			onEveryRouter(t, func(t *testing.T, m mounting) {
-				var sent *httptest.ResponseRecorder
-				s := m.start(t, program{route: route{handler: then(set("Content-Type", contentType), write("one"), flush, func(http.ResponseWriter, *http.Request) {
-					if !sent.Flushed || sent.Body.String() != "one" {
-						t.Errorf("flushed is %v with %q, want one", sent.Flushed, sent.Body)
-					}
-				})}})
-				sent = httptest.NewRecorder()
-				s.ServeHTTP(sent, payment("k"))
-				s.refuses(payment("k"), http.StatusConflict, problem.NotReplayable)
-			})
+		onCase(t, contentType, everyRouter, func(t *testing.T, m mounting) {
+			var sent *httptest.ResponseRecorder
+			s := m.start(t, program{route: route{handler: then(set("Content-Type", contentType), write("one"), flush, func(http.ResponseWriter, *http.Request) {
+				if !sent.Flushed || sent.Body.String() != "one" {
+					t.Errorf("flushed is %v with %q, want one", sent.Flushed, sent.Body)
+				}
+			})}})
+			sent = httptest.NewRecorder()
+			s.ServeHTTP(sent, payment("k"))
+			s.refuses(payment("k"), http.StatusConflict, problem.NotReplayable)
 		})
 	}
 }
@@ -229,18 +217,15 @@ func TestStreamedFailureFreesTheKey(t *testing.T) {
 		"503":           then(answering(503), flush),
 		"MarkRetryable": then(retryable, created, flush),
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			onEveryRouter(t, func(t *testing.T, m mounting) {
-				var s *service
-				s = m.start(t, program{route: route{handler: then(handler, func(http.ResponseWriter, *http.Request) {
-					if s.runs.Load() == 1 {
-						s.refuses(payment("k"), http.StatusConflict, problem.InProgress)
-					}
-				})}})
-				s.do(payment("k"))
-				s.runsAgain(payment("k"))
-			})
+		onCase(t, name, everyRouter, func(t *testing.T, m mounting) {
+			var s *service
+			s = m.start(t, program{route: route{handler: then(handler, func(http.ResponseWriter, *http.Request) {
+				if s.runs.Load() == 1 {
+					s.refuses(payment("k"), http.StatusConflict, problem.InProgress)
+				}
+			})}})
+			s.do(payment("k"))
+			s.runsAgain(payment("k"))
 		})
 	}
 }

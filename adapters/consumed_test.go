@@ -78,13 +78,10 @@ func TestRequestWithoutABody(t *testing.T) {
 		"asked about as a form":     func(r *http.Request) { _ = r.FormValue("amount") },
 		"its query taken as a form": func(r *http.Request) { r.URL.RawQuery = "a=1"; _ = r.ParseForm() },
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			onEveryRouter(t, func(t *testing.T, m mounting) {
-				s := m.start(t, program{})
-				s.runsAgain(post("/payments", "k", "", change))
-				s.replays(post("/payments", "k", "", change))
-			})
+		onCase(t, name, everyRouter, func(t *testing.T, m mounting) {
+			s := m.start(t, program{})
+			s.runsAgain(post("/payments", "k", "", change))
+			s.replays(post("/payments", "k", "", change))
 		})
 	}
 }
@@ -94,15 +91,12 @@ func TestRequestWithoutABody(t *testing.T) {
 func TestLengthThatIsNotTheBodys(t *testing.T) {
 	t.Parallel()
 	for name, length := range map[string]int64{"too long": 1000, "too short": 3} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			onEveryRouter(t, func(t *testing.T, m mounting) {
-				decompressing := before(func(_ http.ResponseWriter, r *http.Request) { r.ContentLength = length })
-				s := m.start(t, program{route: route{outside: []middleware{decompressing}}})
-				s.runsAgain(payment("k"))
-				s.replays(payment("k"))
-				s.refuses(post("/payments", "k", `{"amount":1}`), http.StatusUnprocessableEntity, problem.KeyReused)
-			})
+		onCase(t, name, everyRouter, func(t *testing.T, m mounting) {
+			decompressing := before(func(_ http.ResponseWriter, r *http.Request) { r.ContentLength = length })
+			s := m.start(t, program{route: route{outside: []middleware{decompressing}}})
+			s.runsAgain(payment("k"))
+			s.replays(payment("k"))
+			s.refuses(post("/payments", "k", `{"amount":1}`), http.StatusUnprocessableEntity, problem.KeyReused)
 		})
 	}
 }

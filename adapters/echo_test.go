@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/problem"
@@ -44,14 +43,11 @@ func TestKeyEcho(t *testing.T) {
 		"a large response":  func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(strings.Repeat("x", 64))) },
 		"a longer response": func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "9") },
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			onEveryRouter(t, func(t *testing.T, m mounting) {
-				s := m.start(t, program{options: []core.Option{core.WithKeyEcho()}, route: route{handler: handler, policy: []policy.Option{policy.MaxResponseBytes(32)}}})
-				for _, key := range []string{"k", "k", `"k"`} {
-					s.echoes(payment(key))
-				}
-			})
+		onCase(t, name, everyRouter, func(t *testing.T, m mounting) {
+			s := m.start(t, program{options: []core.Option{core.WithKeyEcho()}, route: route{handler: handler, policy: []policy.Option{policy.MaxResponseBytes(32)}}})
+			for _, key := range []string{"k", "k", `"k"`} {
+				s.echoes(payment(key))
+			}
 		})
 	}
 }
@@ -60,33 +56,23 @@ func TestKeyEcho(t *testing.T) {
 func TestKeyEchoOfProblems(t *testing.T) {
 	t.Parallel()
 	for _, row := range refusals() {
-		t.Run(row.name, func(t *testing.T) {
-			t.Parallel()
-			for _, m := range mountings {
-				t.Run(m.name, func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						program := row.program
-						program.options = append(slices.Clone(program.options), core.WithKeyEcho())
-						s := m.start(t, program)
-						if row.paid {
-							s.do(payment("k"))
-						}
-						s.echoes(row.request())
-					})
-				})
+		onCase(t, row.name, everyRouter, inABubble(func(t *testing.T, m mounting) {
+			program := row.program
+			program.options = append(slices.Clone(program.options), core.WithKeyEcho())
+			s := m.start(t, program)
+			if row.paid {
+				s.do(payment("k"))
 			}
-		})
+			s.echoes(row.request())
+		}))
 	}
 	for name, option := range map[string]policy.Option{
 		"another method": policy.Methods(http.MethodPut),
 		"skipped":        policy.SkipIf(func(*http.Request) bool { return true }),
 		"observed":       policy.Observe(true),
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			onEveryRouter(t, func(t *testing.T, m mounting) {
-				m.start(t, program{options: []core.Option{core.WithKeyEcho()}, route: route{policy: []policy.Option{option}}}).echoes(payment("k"))
-			})
+		onCase(t, name, everyRouter, func(t *testing.T, m mounting) {
+			m.start(t, program{options: []core.Option{core.WithKeyEcho()}, route: route{policy: []policy.Option{option}}}).echoes(payment("k"))
 		})
 	}
 }

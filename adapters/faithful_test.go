@@ -45,14 +45,11 @@ func TestFaithfulness(t *testing.T) {
 				if row.http1 && protocol.http2 {
 					continue
 				}
-				t.Run(row.name, func(t *testing.T) {
-					t.Parallel()
-					onEveryRouter(t, func(t *testing.T, m mounting) {
-						if m.isGin() && row.notGin {
-							t.Skip("see TestGinSwallowsInformationalResponses")
-						}
-						row.test(t, m, protocol.http2)
-					})
+				onCase(t, row.name, everyRouter, func(t *testing.T, m mounting) {
+					if m.isGin() && row.notGin {
+						t.Skip("see TestGinSwallowsInformationalResponses")
+					}
+					row.test(t, m, protocol.http2)
 				})
 			}
 		})

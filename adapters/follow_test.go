@@ -54,23 +54,20 @@ func TestStreamEndsWithItsClient(t *testing.T) {
 			}
 		}},
 	} {
-		t.Run(row.name, func(t *testing.T) {
-			t.Parallel()
-			onEveryRouter(t, func(t *testing.T, m mounting) {
-				for _, protocol := range protocols {
-					ended := make(chan error, 1)
-					p := program{route: route{policy: []policy.Option{policy.MaxResponseBytes(keptBytes), policy.MaxRun(3 * time.Second)}, handler: streaming(row.begin, ended)}}
-					if row.relayed {
-						p.handler = relaying(t, p.handler)
-					}
-					if row.native != nil {
-						p.native = row.native(ended)
-					}
-					s := m.start(t, p)
-					hangUpOn(serve(t, s, protocol.http2), ended)
-					s.ran(1)
+		onCase(t, row.name, everyRouter, func(t *testing.T, m mounting) {
+			for _, protocol := range protocols {
+				ended := make(chan error, 1)
+				p := program{route: route{policy: []policy.Option{policy.MaxResponseBytes(keptBytes), policy.MaxRun(3 * time.Second)}, handler: streaming(row.begin, ended)}}
+				if row.relayed {
+					p.handler = relaying(t, p.handler)
 				}
-			})
+				if row.native != nil {
+					p.native = row.native(ended)
+				}
+				s := m.start(t, p)
+				hangUpOn(serve(t, s, protocol.http2), ended)
+				s.ran(1)
+			}
 		})
 	}
 }
@@ -118,39 +115,36 @@ func TestContextThatFollowsItsClient(t *testing.T) {
 		{"a mark that releases the key", then(func(_ http.ResponseWriter, r *http.Request) { failure.MarkRetryable(r.Context()) }, write("x"), flush), false},
 		{"uncertain", then(func(_ http.ResponseWriter, r *http.Request) { failure.MarkUncertain(r.Context()) }, large), false},
 	} {
-		t.Run(row.name, func(t *testing.T) {
-			t.Parallel()
-			onEveryRouter(t, func(t *testing.T, m mounting) {
-				errHungUp := errors.New("the client hung up")
-				var before, cause error
-				hangUp := func(error) {}
-				s := m.start(t, program{route: route{
-					policy: []policy.Option{policy.MaxResponseBytes(keptBytes), policy.MaxRun(3 * time.Second)},
-					handler: func(w http.ResponseWriter, r *http.Request) {
-						row.begin(w, r)
-						before = context.Cause(r.Context())
-						derived, cancel := context.WithCancel(r.Context())
-						defer cancel()
-						hangUp(errHungUp)
-						if row.follows {
-							<-derived.Done()
-						}
-						cause = context.Cause(derived)
-					},
-				}})
-				send := func(ctx context.Context) {
-					var w *httptest.ResponseRecorder
-					ctx, hangUp = context.WithCancelCause(ctx)
-					w = httptest.NewRecorder()
-					s.ServeHTTP(w, payment("k").WithContext(ctx))
-				}
-				if send(t.Context()); before != nil {
-					t.Errorf("the context ended with %v before the client", before)
-				}
-				if row.follows != errors.Is(cause, errHungUp) || !row.follows && cause != nil {
-					t.Errorf("the context ended with %v, want the client's cause: %t", cause, row.follows)
-				}
-			})
+		onCase(t, row.name, everyRouter, func(t *testing.T, m mounting) {
+			errHungUp := errors.New("the client hung up")
+			var before, cause error
+			hangUp := func(error) {}
+			s := m.start(t, program{route: route{
+				policy: []policy.Option{policy.MaxResponseBytes(keptBytes), policy.MaxRun(3 * time.Second)},
+				handler: func(w http.ResponseWriter, r *http.Request) {
+					row.begin(w, r)
+					before = context.Cause(r.Context())
+					derived, cancel := context.WithCancel(r.Context())
+					defer cancel()
+					hangUp(errHungUp)
+					if row.follows {
+						<-derived.Done()
+					}
+					cause = context.Cause(derived)
+				},
+			}})
+			send := func(ctx context.Context) {
+				var w *httptest.ResponseRecorder
+				ctx, hangUp = context.WithCancelCause(ctx)
+				w = httptest.NewRecorder()
+				s.ServeHTTP(w, payment("k").WithContext(ctx))
+			}
+			if send(t.Context()); before != nil {
+				t.Errorf("the context ended with %v before the client", before)
+			}
+			if row.follows != errors.Is(cause, errHungUp) || !row.follows && cause != nil {
+				t.Errorf("the context ended with %v, want the client's cause: %t", cause, row.follows)
+			}
 		})
 	}
 }

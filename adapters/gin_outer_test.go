@@ -146,36 +146,33 @@ var rewriting = map[string]struct {
 func TestResponsesBehindRewritingMiddleware(t *testing.T) {
 	t.Parallel()
 	for name, outside := range rewriting {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			onEveryRouter(t, func(t *testing.T, m mounting) {
-				status := func(w http.ResponseWriter, r *http.Request) {
-					if r.URL.Query().Has("none") {
-						w.WriteHeader(http.StatusConflict)
-						return
-					}
-					created(w, r)
+		onCase(t, name, everyRouter, func(t *testing.T, m mounting) {
+			status := func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Query().Has("none") {
+					w.WriteHeader(http.StatusConflict)
+					return
 				}
-				s := m.start(t, program{route: route{outside: []middleware{outside.middleware}, handler: status}})
-				for _, row := range []struct {
-					request *http.Request
-					status  int
-					body    string
-				}{
-					{payment("k"), 201, `{"id":17}`},
-					{payment("k"), 201, `{"id":17}`},
-					{post("/payments", "k", "{}"), 422, `"code":"key_reused"`},
-					{payment(""), 400, `"code":"key_invalid"`},
-					{post("/payments?none", "k2", amount), 409, ""},
-					{post("/payments?none", "k2", amount), 409, ""},
-				} {
-					answer := s.do(row.request)
-					if body := outside.read(t, answer); answer.Code != row.status || !strings.Contains(body, row.body) {
-						t.Errorf("got %d %q, want %d with %q", answer.Code, body, row.status, row.body)
-					}
+				created(w, r)
+			}
+			s := m.start(t, program{route: route{outside: []middleware{outside.middleware}, handler: status}})
+			for _, row := range []struct {
+				request *http.Request
+				status  int
+				body    string
+			}{
+				{payment("k"), 201, `{"id":17}`},
+				{payment("k"), 201, `{"id":17}`},
+				{post("/payments", "k", "{}"), 422, `"code":"key_reused"`},
+				{payment(""), 400, `"code":"key_invalid"`},
+				{post("/payments?none", "k2", amount), 409, ""},
+				{post("/payments?none", "k2", amount), 409, ""},
+			} {
+				answer := s.do(row.request)
+				if body := outside.read(t, answer); answer.Code != row.status || !strings.Contains(body, row.body) {
+					t.Errorf("got %d %q, want %d with %q", answer.Code, body, row.status, row.body)
 				}
-				s.ran(2)
-			})
+			}
+			s.ran(2)
 		})
 	}
 }
@@ -291,15 +288,12 @@ func TestStatusOfOuterMiddleware(t *testing.T) {
 		"another":    {func(c *gin.Context) { c.String(201, "hello") }, 201},
 		"200":        {func(c *gin.Context) { c.Status(200) }, 200},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			onRouters(t, "gin/", func(t *testing.T, m mounting) {
-				s := m.start(t, program{route: route{outside: []middleware{accepted}, native: row.handler}})
-				first, again := s.do(payment("k")), s.replays(payment("k"))
-				if first.Code != row.want || again.Code != row.want || first.Body.String() != again.Body.String() {
-					t.Errorf("got %d %q and %d %q, want %d", first.Code, first.Body, again.Code, again.Body, row.want)
-				}
-			})
+		onCase(t, name, "gin/", func(t *testing.T, m mounting) {
+			s := m.start(t, program{route: route{outside: []middleware{accepted}, native: row.handler}})
+			first, again := s.do(payment("k")), s.replays(payment("k"))
+			if first.Code != row.want || again.Code != row.want || first.Body.String() != again.Body.String() {
+				t.Errorf("got %d %q and %d %q, want %d", first.Code, first.Body, again.Code, again.Body, row.want)
+			}
 		})
 	}
 }
@@ -336,23 +330,20 @@ func TestGinEmptiedErrors(t *testing.T) {
 		"nil":   func(c *gin.Context) { c.Errors = nil },
 		"empty": func(c *gin.Context) { c.Errors = c.Errors[:0] },
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			onRouters(t, "gin/", func(t *testing.T, m mounting) {
-				s := m.start(t, program{route: route{outside: []middleware{before}, native: func(c *gin.Context) {
-					empty(c)
-					c.String(http.StatusCreated, "made")
-				}}})
-				s.runsAgain(payment("k"))
-				s.replays(payment("k"))
-				taken := m.start(t, program{route: route{outside: []middleware{before}, native: func(c *gin.Context) {
-					empty(c)
-					_ = c.Error(failure.Retryable(errors.New("taken")))
-					c.String(http.StatusConflict, "taken")
-				}}})
-				taken.runsAgain(payment("k"))
-				taken.runsAgain(payment("k"))
-			})
+		onCase(t, name, "gin/", func(t *testing.T, m mounting) {
+			s := m.start(t, program{route: route{outside: []middleware{before}, native: func(c *gin.Context) {
+				empty(c)
+				c.String(http.StatusCreated, "made")
+			}}})
+			s.runsAgain(payment("k"))
+			s.replays(payment("k"))
+			taken := m.start(t, program{route: route{outside: []middleware{before}, native: func(c *gin.Context) {
+				empty(c)
+				_ = c.Error(failure.Retryable(errors.New("taken")))
+				c.String(http.StatusConflict, "taken")
+			}}})
+			taken.runsAgain(payment("k"))
+			taken.runsAgain(payment("k"))
 		})
 	}
 }

@@ -77,22 +77,19 @@ var ginWritings = []ginWriting{
 func TestGinFaithfulness(t *testing.T) {
 	t.Parallel()
 	for _, row := range ginWritings {
-		t.Run(row.name, func(t *testing.T) {
-			t.Parallel()
-			onRouters(t, "gin/", func(t *testing.T, m mounting) {
-				r := route{native: row.handler}
-				s := m.start(t, program{route: r})
-				client := serveService(s)
-				bare := serve(t, m.bare(r), false).send(http.MethodPost)
-				first := client.send(http.MethodPost)
-				equalSeen(t, "first answer against the bare handler's", first, bare)
-				if row.streams {
-					client.conflicts(problem.NotReplayable)
-				} else {
-					equalSeen(t, "replay against the first answer", client.send(http.MethodPost), first.marked())
-				}
-				s.ran(1)
-			})
+		onCase(t, row.name, "gin/", func(t *testing.T, m mounting) {
+			r := route{native: row.handler}
+			s := m.start(t, program{route: r})
+			client := serveService(s)
+			bare := serve(t, m.bare(r), false).send(http.MethodPost)
+			first := client.send(http.MethodPost)
+			equalSeen(t, "first answer against the bare handler's", first, bare)
+			if row.streams {
+				client.conflicts(problem.NotReplayable)
+			} else {
+				equalSeen(t, "replay against the first answer", client.send(http.MethodPost), first.marked())
+			}
+			s.ran(1)
 		})
 	}
 }

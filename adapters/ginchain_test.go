@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"testing"
-	"testing/synctest"
 
 	"github.com/gin-gonic/gin"
 
@@ -28,16 +27,13 @@ func TestGinResponseIsFinal(t *testing.T) {
 		"Error and Status": func(c *gin.Context) { _ = c.Error(errors.New("taken")); c.Status(http.StatusConflict) },
 		"Error alone":      func(c *gin.Context) { _ = c.Error(errors.New("taken")) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			onRouters(t, "gin/", func(t *testing.T, m mounting) {
-				s := m.start(t, program{route: route{outside: []middleware{fallback}, native: handler}})
-				first := s.do(payment("k"))
-				retry := s.do(payment("k"))
-				if isReplay(retry) && (retry.Code != first.Code || retry.Body.String() != first.Body.String()) {
-					t.Errorf("the first client got %d %q, the retry %d %q", first.Code, first.Body, retry.Code, retry.Body)
-				}
-			})
+		onCase(t, name, "gin/", func(t *testing.T, m mounting) {
+			s := m.start(t, program{route: route{outside: []middleware{fallback}, native: handler}})
+			first := s.do(payment("k"))
+			retry := s.do(payment("k"))
+			if isReplay(retry) && (retry.Code != first.Code || retry.Body.String() != first.Body.String()) {
+				t.Errorf("the first client got %d %q, the retry %d %q", first.Code, first.Body, retry.Code, retry.Body)
+			}
 		})
 	}
 }
@@ -85,28 +81,23 @@ func TestGinContextIsRestored(t *testing.T) {
 		"unprotected":        {program{store: failing(errors.New("down")), route: route{policy: failOpen}}, "k"},
 		"unprotected, panic": {program{store: failing(errors.New("down")), route: route{policy: failOpen, handler: panicking}}, "k"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			onRouters(t, "gin/", func(t *testing.T, m mounting) {
-				synctest.Test(t, func(t *testing.T) {
-					p := row.program
-					p.outside = []middleware{{gin: func(c *gin.Context) {
-						writer, request := c.Writer, c.Request
-						defer func() {
-							_ = recover()
-							if c.Writer != writer || c.Request != request {
-								t.Error("gin's context has the guard's writer or request")
-							}
-						}()
-						c.Next()
-					}}}
-					s := m.start(t, p)
-					for range 2 { // the second is a replay if the first is stored
-						s.do(payment(row.key))
+		onCase(t, name, "gin/", inABubble(func(t *testing.T, m mounting) {
+			p := row.program
+			p.outside = []middleware{{gin: func(c *gin.Context) {
+				writer, request := c.Writer, c.Request
+				defer func() {
+					_ = recover()
+					if c.Writer != writer || c.Request != request {
+						t.Error("gin's context has the guard's writer or request")
 					}
-				})
-			})
-		})
+				}()
+				c.Next()
+			}}}
+			s := m.start(t, p)
+			for range 2 { // the second is a replay if the first is stored
+				s.do(payment(row.key))
+			}
+		}))
 	}
 }
 
@@ -124,17 +115,14 @@ func TestGinPassesThrough(t *testing.T) {
 		"AbortWithStatus": func(c *gin.Context) { c.AbortWithStatus(http.StatusNoContent) },
 		"body":            func(c *gin.Context) { c.String(http.StatusCreated, "hello") },
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			onRouters(t, "gin/", func(t *testing.T, m mounting) {
-				r := route{outside: []middleware{afterwards}, native: handler, policy: []policy.Option{policy.Required(false)}}
-				withoutKey := payment("", func(r *http.Request) { r.Header.Del(core.KeyHeader) })
-				bare := (&service{Handler: m.bare(r), TB: t}).do(withoutKey).Result()
-				got := m.start(t, program{route: r}).do(withoutKey).Result()
-				if got.StatusCode != bare.StatusCode || !equalHeaders(got.Header, bare.Header) {
-					t.Errorf("got %d %v\nwant %d %v", got.StatusCode, got.Header, bare.StatusCode, bare.Header)
-				}
-			})
+		onCase(t, name, "gin/", func(t *testing.T, m mounting) {
+			r := route{outside: []middleware{afterwards}, native: handler, policy: []policy.Option{policy.Required(false)}}
+			withoutKey := payment("", func(r *http.Request) { r.Header.Del(core.KeyHeader) })
+			bare := (&service{Handler: m.bare(r), TB: t}).do(withoutKey).Result()
+			got := m.start(t, program{route: r}).do(withoutKey).Result()
+			if got.StatusCode != bare.StatusCode || !equalHeaders(got.Header, bare.Header) {
+				t.Errorf("got %d %v\nwant %d %v", got.StatusCode, got.Header, bare.StatusCode, bare.Header)
+			}
 		})
 	}
 }

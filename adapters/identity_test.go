@@ -96,22 +96,19 @@ func TestAnotherRequestUnderOneKey(t *testing.T) {
 		{name: "other content type", target: "/payments?a=1&b=2", status: reused, change: header("Content-Type", "text/plain")},
 		{name: "other header", target: "/payments?a=1&b=2", status: http.StatusCreated, change: header("User-Agent", "retrying/2.0")},
 	} {
-		t.Run(row.name, func(t *testing.T) {
-			t.Parallel()
-			onEveryRouter(t, func(t *testing.T, m mounting) {
-				s := m.start(t, program{})
-				s.do(post("/payments?a=1&b=2", "k", amount))
-				request := post(row.target, "k", amount)
-				if row.change != nil {
-					row.change(request)
-				}
-				if row.status == reused {
-					s.refuses(request, reused, problem.KeyReused)
-				} else {
-					s.replays(request)
-				}
-				s.ran(1)
-			})
+		onCase(t, row.name, everyRouter, func(t *testing.T, m mounting) {
+			s := m.start(t, program{})
+			s.do(post("/payments?a=1&b=2", "k", amount))
+			request := post(row.target, "k", amount)
+			if row.change != nil {
+				row.change(request)
+			}
+			if row.status == reused {
+				s.refuses(request, reused, problem.KeyReused)
+			} else {
+				s.replays(request)
+			}
+			s.ran(1)
 		})
 	}
 }

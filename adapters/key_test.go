@@ -19,13 +19,10 @@ func TestRawAndQuotedAreTheSameKey(t *testing.T) {
 		{"backslash", `order\17`, `"order\\17"`},
 		{"not letters", "8e03978e:40d5/43e8?=@", `"8e03978e:40d5/43e8?=@"`},
 	} {
-		t.Run(row.name, func(t *testing.T) {
-			t.Parallel()
-			onEveryRouter(t, func(t *testing.T, m mounting) {
-				s := m.start(t, program{})
-				s.do(payment(row.raw))
-				s.replays(payment(row.quoted))
-			})
+		onCase(t, row.name, everyRouter, func(t *testing.T, m mounting) {
+			s := m.start(t, program{})
+			s.do(payment(row.raw))
+			s.replays(payment(row.quoted))
 		})
 	}
 }
@@ -77,17 +74,14 @@ var malformed = map[string][]string{
 func TestMalformedKeyNeverReachesTheStore(t *testing.T) {
 	t.Parallel()
 	for name, lines := range malformed {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			onEveryRouter(t, func(t *testing.T, m mounting) {
-				for _, required := range []bool{true, false} {
-					s := m.start(t, program{route: route{policy: []policy.Option{policy.Required(required)}}})
-					s.refuses(payment("", func(r *http.Request) { r.Header[core.KeyHeader] = lines }), http.StatusBadRequest, problem.KeyInvalid)
-					if asked := s.store.acquires.Load(); asked != 0 {
-						t.Errorf("the store was asked %d times", asked)
-					}
+		onCase(t, name, everyRouter, func(t *testing.T, m mounting) {
+			for _, required := range []bool{true, false} {
+				s := m.start(t, program{route: route{policy: []policy.Option{policy.Required(required)}}})
+				s.refuses(payment("", func(r *http.Request) { r.Header[core.KeyHeader] = lines }), http.StatusBadRequest, problem.KeyInvalid)
+				if asked := s.store.acquires.Load(); asked != 0 {
+					t.Errorf("the store was asked %d times", asked)
 				}
-			})
+			}
 		})
 	}
 }
@@ -139,14 +133,11 @@ func TestMethodsOfThePolicy(t *testing.T) {
 		{http.MethodPut, []policy.Option{policy.Methods("PUT")}},
 		{http.MethodDelete, []policy.Option{policy.Methods("POST", "DELETE")}},
 	} {
-		t.Run(row.method, func(t *testing.T) {
-			t.Parallel()
-			onEveryRouter(t, func(t *testing.T, m mounting) {
-				s := m.start(t, program{route: route{method: row.method, policy: row.policy}})
-				by := func(r *http.Request) { r.Method = row.method }
-				s.runsAgain(payment("k", by))
-				s.replays(payment("k", by))
-			})
+		onCase(t, row.method, everyRouter, func(t *testing.T, m mounting) {
+			s := m.start(t, program{route: route{method: row.method, policy: row.policy}})
+			by := func(r *http.Request) { r.Method = row.method }
+			s.runsAgain(payment("k", by))
+			s.replays(payment("k", by))
 		})
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/oncekey/oncekey/core"
@@ -56,80 +55,73 @@ func TestKeyAge(t *testing.T) {
 			return payment("8e03978e-40d5-43dd-bc93-6894a57f9324", sentAt(made))
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			onEveryRouter(t, func(t *testing.T, m mounting) {
-				synctest.Test(t, func(t *testing.T) {
-					store := memstore.New()
-					p := aged()
-					p.store = store
-					s := m.start(t, p)
-					made := time.Now()
-					s.runsAgain(request(made))
-					advance(2*time.Hour - time.Second)
-					s.replays(request(made))
-					advance(time.Second)
-					s.refuses(request(made), http.StatusConflict, problem.KeyExpired)
-					advance(10 * 365 * 24 * time.Hour)
-					s.refuses(request(made), http.StatusConflict, problem.KeyExpired)
-					s.ran(1)
-					if all := s.events.of(event.KeyExpired); len(all) != 2 || all[0].code != problem.KeyExpired {
-						t.Errorf("events are %+v, want two with the code", all)
-					}
-					if found, err := store.List(t.Context(), storage.Filter{}, storage.Page{Limit: 10}); err != nil || len(found.Entries) > 0 {
-						t.Errorf("the store keeps %v, %v", found.Entries, err)
-					}
-				})
-			})
-		})
+		onCase(t, name, everyRouter, inABubble(func(t *testing.T, m mounting) {
+			store := memstore.New()
+			p := aged()
+			p.store = store
+			s := m.start(t, p)
+			made := time.Now()
+			s.runsAgain(request(made))
+			advance(2*time.Hour - time.Second)
+			s.replays(request(made))
+			advance(time.Second)
+			s.refuses(request(made), http.StatusConflict, problem.KeyExpired)
+			advance(10 * 365 * 24 * time.Hour)
+			s.refuses(request(made), http.StatusConflict, problem.KeyExpired)
+			s.ran(1)
+			if all := s.events.of(event.KeyExpired); len(all) != 2 || all[0].code != problem.KeyExpired {
+				t.Errorf("events are %+v, want two with the code", all)
+			}
+			if found, err := store.List(t.Context(), storage.Filter{}, storage.Page{Limit: 10}); err != nil || len(found.Entries) > 0 {
+				t.Errorf("the store keeps %v, %v", found.Entries, err)
+			}
+		}))
 	}
 }
 
 // A client cannot avoid the rule by a key without a time, or by a wrong time.
 func TestKeyAgeRefusesKeysWithoutATime(t *testing.T) {
 	t.Parallel()
-	onEveryRouter(t, func(t *testing.T, m mounting) {
-		synctest.Test(t, func(t *testing.T) {
-			s, now := m.start(t, aged()), time.Now()
-			const forms = "Idempotency-Key must be a UUID of version 7 or a ULID, or come with the header Repeatability-First-Sent"
-			for name, row := range map[string]struct {
-				request *http.Request
-				want    string
-			}{
-				"no time":              {payment("order-17"), forms},
-				"a UUID of version 4":  {payment("8e03978e-40d5-43dd-bc93-6894a57f9324"), forms},
-				"a header of no date":  {payment("order-17", func(r *http.Request) { r.Header.Set("Repeatability-First-Sent", "1700000000") }), "Repeatability-First-Sent must be given once, as an HTTP date"},
-				"a key of the future":  {payment(uuidOf(now.Add(5*time.Minute + time.Second))), "Idempotency-Key must not be from more than five minutes in the future"},
-				"a date of the future": {payment("order-17", sentAt(now.Add(5*time.Minute+time.Second))), "Repeatability-First-Sent must not be from more than five minutes in the future"},
-				"a young header beside an old key is not asked": {payment(uuidOf(now.Add(-time.Hour)), sentAt(now)), ""},
-			} {
-				p := problemIn(t, s.do(row.request))
-				if row.want == "" && p.Code != problem.KeyExpired {
-					t.Errorf("%s: got %+v, want key_expired", name, p)
-				}
-				if row.want != "" && (p.Code != problem.KeyInvalid || !strings.HasPrefix(p.Error, row.want) || !strings.Contains(p.Detail, "a UUID of version 7, a ULID, or any other key with the header Repeatability-First-Sent")) {
-					t.Errorf("%s: got %+v, want %s", name, p, row.want)
-				}
+	onEveryRouter(t, inABubble(func(t *testing.T, m mounting) {
+		s, now := m.start(t, aged()), time.Now()
+		const forms = "Idempotency-Key must be a UUID of version 7 or a ULID, or come with the header Repeatability-First-Sent"
+		for name, row := range map[string]struct {
+			request *http.Request
+			want    string
+		}{
+			"no time":              {payment("order-17"), forms},
+			"a UUID of version 4":  {payment("8e03978e-40d5-43dd-bc93-6894a57f9324"), forms},
+			"a header of no date":  {payment("order-17", func(r *http.Request) { r.Header.Set("Repeatability-First-Sent", "1700000000") }), "Repeatability-First-Sent must be given once, as an HTTP date"},
+			"a key of the future":  {payment(uuidOf(now.Add(5*time.Minute + time.Second))), "Idempotency-Key must not be from more than five minutes in the future"},
+			"a date of the future": {payment("order-17", sentAt(now.Add(5*time.Minute+time.Second))), "Repeatability-First-Sent must not be from more than five minutes in the future"},
+			"a young header beside an old key is not asked": {payment(uuidOf(now.Add(-time.Hour)), sentAt(now)), ""},
+		} {
+			p := problemIn(t, s.do(row.request))
+			if row.want == "" && p.Code != problem.KeyExpired {
+				t.Errorf("%s: got %+v, want key_expired", name, p)
 			}
-			s.ran(0)
-			s.runsAgain(payment(uuidOf(now.Add(5 * time.Minute))))
+			if row.want != "" && (p.Code != problem.KeyInvalid || !strings.HasPrefix(p.Error, row.want) || !strings.Contains(p.Detail, "a UUID of version 7, a ULID, or any other key with the header Repeatability-First-Sent")) {
+				t.Errorf("%s: got %+v, want %s", name, p, row.want)
+			}
+		}
+		s.ran(0)
+		s.runsAgain(payment(uuidOf(now.Add(5 * time.Minute))))
 
-			field := m.start(t, aged(policy.KeyField("id")))
-			if p := problemIn(t, field.do(body(`{"id":"order-17"}`))); p.Code != problem.KeyInvalid || !strings.HasPrefix(p.Error, "id must be a UUID of version 7") {
-				t.Errorf("got %+v, want a problem that names the field", p)
-			}
-			field.runsAgain(body(`{"id":"` + uuidOf(now) + `"}`))
-			old := body(`{"id":"order-17"}`)
-			sentAt(now.Add(-time.Hour))(old)
-			field.refuses(old, http.StatusConflict, problem.KeyExpired)
+		field := m.start(t, aged(policy.KeyField("id")))
+		if p := problemIn(t, field.do(body(`{"id":"order-17"}`))); p.Code != problem.KeyInvalid || !strings.HasPrefix(p.Error, "id must be a UUID of version 7") {
+			t.Errorf("got %+v, want a problem that names the field", p)
+		}
+		field.runsAgain(body(`{"id":"` + uuidOf(now) + `"}`))
+		old := body(`{"id":"order-17"}`)
+		sentAt(now.Add(-time.Hour))(old)
+		field.refuses(old, http.StatusConflict, problem.KeyExpired)
 
-			named := aged()
-			named.options = []core.Option{core.WithKeyHeader("X-Request-Id")}
-			other := m.start(t, named)
-			request := payment("", withoutKey, func(r *http.Request) { r.Header.Set("X-Request-Id", "order-17") })
-			if p := problemIn(t, other.do(request)); p.Code != problem.KeyInvalid || !strings.HasPrefix(p.Error, "X-Request-Id must be a UUID of version 7") {
-				t.Errorf("got %+v, want a problem that names the header", p)
-			}
-		})
-	})
+		named := aged()
+		named.options = []core.Option{core.WithKeyHeader("X-Request-Id")}
+		other := m.start(t, named)
+		request := payment("", withoutKey, func(r *http.Request) { r.Header.Set("X-Request-Id", "order-17") })
+		if p := problemIn(t, other.do(request)); p.Code != problem.KeyInvalid || !strings.HasPrefix(p.Error, "X-Request-Id must be a UUID of version 7") {
+			t.Errorf("got %+v, want a problem that names the header", p)
+		}
+	}))
 }

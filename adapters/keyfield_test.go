@@ -100,24 +100,21 @@ func TestKeyFieldThatIsWrong(t *testing.T) {
 		"a wrong header":       {func() *http.Request { return post("/payments", "a b", `{"request_id":"k"}`) }, problem.KeyInvalid, "Idempotency-Key must be 1 to 255"},
 		"a long body":          {func() *http.Request { return body(strings.Repeat(" ", 2<<20)) }, problem.BodyTooLarge, "Request body too large"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			onEveryRouter(t, func(t *testing.T, m mounting) {
-				for _, required := range []bool{true, false} {
-					s := m.start(t, withField(policy.Required(required)))
-					if !required && row.code == problem.KeyMissing && name != "only a header" {
-						s.runsAgain(row.request())
-						continue
-					}
-					answer := s.do(row.request())
-					if p := problemIn(t, answer); p.Code != row.code || !strings.HasPrefix(p.Error, row.text) {
-						t.Errorf("got %s, want %s: %s", answer.Body, row.code, row.text)
-					}
-					if s.ran(0); s.store.acquires.Load() != 0 {
-						t.Error("the request reached the store")
-					}
+		onCase(t, name, everyRouter, func(t *testing.T, m mounting) {
+			for _, required := range []bool{true, false} {
+				s := m.start(t, withField(policy.Required(required)))
+				if !required && row.code == problem.KeyMissing && name != "only a header" {
+					s.runsAgain(row.request())
+					continue
 				}
-			})
+				answer := s.do(row.request())
+				if p := problemIn(t, answer); p.Code != row.code || !strings.HasPrefix(p.Error, row.text) {
+					t.Errorf("got %s, want %s: %s", answer.Body, row.code, row.text)
+				}
+				if s.ran(0); s.store.acquires.Load() != 0 {
+					t.Error("the request reached the store")
+				}
+			}
 		})
 	}
 }

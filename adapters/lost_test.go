@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/oncekey/oncekey/core"
@@ -42,25 +41,20 @@ func TestLostResponseIsNotSent(t *testing.T) {
 		{"too large", then(answering(201), write(string(make([]byte, 2<<20))))},
 		{"nothing written when the lease is lost", untilCancelled},
 	} {
-		t.Run(row.name, func(t *testing.T) {
-			t.Parallel()
-			onEveryRouter(t, func(t *testing.T, m mounting) {
-				synctest.Test(t, func(t *testing.T) {
-					s := m.start(t, program{store: overtakenStore{memstore.New()}, route: route{handler: row.handler}})
-					answer := s.do(payment("k"))
-					p := problemIn(t, answer)
-					if answer.Code != http.StatusConflict || p.Code != problem.InProgress || answer.Header().Get("Retry-After") != "1" {
-						t.Errorf("got %d %s %v, want 409 in_progress", answer.Code, answer.Body, answer.Header())
-					}
-					if answer.Header().Get("Location") != "" {
-						t.Errorf("the problem has the header of the 201: %v", answer.Header())
-					}
-					if lost := s.events.of(event.LeaseLost); len(lost) == 0 {
-						t.Errorf("events are %+v, want %q", s.events.all, event.LeaseLost)
-					}
-				})
-			})
-		})
+		onCase(t, row.name, everyRouter, inABubble(func(t *testing.T, m mounting) {
+			s := m.start(t, program{store: overtakenStore{memstore.New()}, route: route{handler: row.handler}})
+			answer := s.do(payment("k"))
+			p := problemIn(t, answer)
+			if answer.Code != http.StatusConflict || p.Code != problem.InProgress || answer.Header().Get("Retry-After") != "1" {
+				t.Errorf("got %d %s %v, want 409 in_progress", answer.Code, answer.Body, answer.Header())
+			}
+			if answer.Header().Get("Location") != "" {
+				t.Errorf("the problem has the header of the 201: %v", answer.Header())
+			}
+			if lost := s.events.of(event.LeaseLost); len(lost) == 0 {
+				t.Errorf("events are %+v, want %q", s.events.all, event.LeaseLost)
+			}
+		}))
 	}
 }
 
@@ -68,31 +62,29 @@ func TestLostResponseIsNotSent(t *testing.T) {
 // writer.
 func TestHandlerLearnsThatTheLeaseIsLost(t *testing.T) {
 	t.Parallel()
-	onEveryRouter(t, func(t *testing.T, m mounting) {
-		synctest.Test(t, func(t *testing.T) {
-			s := m.start(t, program{store: overtakenStore{memstore.New()}, route: route{handler: func(w http.ResponseWriter, r *http.Request) {
-				<-r.Context().Done()
-				if cause := context.Cause(r.Context()); !errors.Is(cause, core.ErrLeaseLost) {
-					t.Errorf("the context's cause is %v, want core.ErrLeaseLost", cause)
-				}
-				control := http.NewResponseController(w)
-				if m.isGin() { // whose writer has no error to return
-					w.(http.Flusher).Flush()
-				} else if err := control.Flush(); !errors.Is(err, core.ErrLeaseLost) {
-					t.Errorf("Flush returned %v, want core.ErrLeaseLost", err)
-				}
-				if _, err := w.Write([]byte("more")); !errors.Is(err, core.ErrLeaseLost) {
-					t.Errorf("Write returned %v, want core.ErrLeaseLost", err)
-				}
-				if _, _, err := control.Hijack(); err == nil {
-					t.Error("Hijack succeeded")
-				}
-			}}})
-			if answer := s.do(payment("k")); answer.Code != http.StatusConflict {
-				t.Errorf("got %d %s, want 409", answer.Code, answer.Body)
+	onEveryRouter(t, inABubble(func(t *testing.T, m mounting) {
+		s := m.start(t, program{store: overtakenStore{memstore.New()}, route: route{handler: func(w http.ResponseWriter, r *http.Request) {
+			<-r.Context().Done()
+			if cause := context.Cause(r.Context()); !errors.Is(cause, core.ErrLeaseLost) {
+				t.Errorf("the context's cause is %v, want core.ErrLeaseLost", cause)
 			}
-		})
-	})
+			control := http.NewResponseController(w)
+			if m.isGin() { // whose writer has no error to return
+				w.(http.Flusher).Flush()
+			} else if err := control.Flush(); !errors.Is(err, core.ErrLeaseLost) {
+				t.Errorf("Flush returned %v, want core.ErrLeaseLost", err)
+			}
+			if _, err := w.Write([]byte("more")); !errors.Is(err, core.ErrLeaseLost) {
+				t.Errorf("Write returned %v, want core.ErrLeaseLost", err)
+			}
+			if _, _, err := control.Hijack(); err == nil {
+				t.Error("Hijack succeeded")
+			}
+		}}})
+		if answer := s.do(payment("k")); answer.Code != http.StatusConflict {
+			t.Errorf("got %d %s, want 409", answer.Code, answer.Body)
+		}
+	}))
 }
 
 // A handler without its lease cannot take over the connection.

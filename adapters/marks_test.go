@@ -202,27 +202,24 @@ func TestGinErrors(t *testing.T) {
 		{"retryable inside another", errors.Join(errors.New("sign up"), failure.Retryable(duplicate)), true, "*errors.joinError"},
 		{"any other", duplicate, false, ""},
 	} {
-		t.Run(row.name, func(t *testing.T) {
-			t.Parallel()
-			onRouters(t, "gin/", func(t *testing.T, m mounting) {
-				s := m.start(t, program{route: route{
-					// The guard ignores errors from before the guard.
-					outside: []middleware{{gin: func(c *gin.Context) { _ = c.Error(failure.Retryable(errors.New("outside"))) }}},
-					native: func(c *gin.Context) {
-						_ = c.Error(row.err)
-						c.JSON(http.StatusConflict, gin.H{"error": "taken"})
-					},
-				}})
-				s.do(payment("k"))
-				if !row.free {
-					s.replays(payment("k"))
-					return
-				}
-				s.runsAgain(payment("k"))
-				if freed := s.events.of(event.Retryable); freed[0].reason != row.reason {
-					t.Errorf("the reason is %q, want %q", freed[0].reason, row.reason)
-				}
-			})
+		onCase(t, row.name, "gin/", func(t *testing.T, m mounting) {
+			s := m.start(t, program{route: route{
+				// The guard ignores errors from before the guard.
+				outside: []middleware{{gin: func(c *gin.Context) { _ = c.Error(failure.Retryable(errors.New("outside"))) }}},
+				native: func(c *gin.Context) {
+					_ = c.Error(row.err)
+					c.JSON(http.StatusConflict, gin.H{"error": "taken"})
+				},
+			}})
+			s.do(payment("k"))
+			if !row.free {
+				s.replays(payment("k"))
+				return
+			}
+			s.runsAgain(payment("k"))
+			if freed := s.events.of(event.Retryable); freed[0].reason != row.reason {
+				t.Errorf("the reason is %q, want %q", freed[0].reason, row.reason)
+			}
 		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/gin-gonic/gin"
 	"github.com/go-chi/chi/v5"
@@ -72,7 +73,24 @@ var mountings = []mounting{
 // onEveryRouter runs a test for each mounting.
 func onEveryRouter(t *testing.T, test func(t *testing.T, m mounting)) {
 	t.Helper()
-	onRouters(t, "", test)
+	onRouters(t, everyRouter, test)
+}
+
+// everyRouter is the prefix of each mounting.
+const everyRouter = ""
+
+// onCase runs a case of a test for each mounting whose name begins with prefix.
+func onCase(t *testing.T, name, prefix string, test func(t *testing.T, m mounting)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		t.Parallel()
+		onRouters(t, prefix, test)
+	})
+}
+
+// inABubble runs each test in a bubble of its own, where time stands still while it works.
+func inABubble(test func(t *testing.T, m mounting)) func(t *testing.T, m mounting) {
+	return func(t *testing.T, m mounting) { synctest.Test(t, func(t *testing.T) { test(t, m) }) }
 }
 
 // onRouters runs a test for each mounting whose name begins with prefix.

@@ -51,24 +51,21 @@ func TestOuterHeaders(t *testing.T) {
 		{name: "deleted by an empty list", header: "X-Served-By", handler: func(h http.Header) { h["X-Served-By"] = []string{} }},
 		{name: "set inside", header: "Location", handler: func(h http.Header) { h.Set("Location", "/payments/17") }, first: []string{"/payments/17"}, replay: []string{"/payments/17"}},
 	} {
-		t.Run(row.name, func(t *testing.T) {
-			t.Parallel()
-			onEveryRouter(t, func(t *testing.T, m mounting) {
-				s := m.start(t, program{route: route{
-					outside: []middleware{outer()},
-					handler: func(w http.ResponseWriter, _ *http.Request) {
-						if row.handler != nil {
-							row.handler(w.Header())
-						}
-						w.WriteHeader(http.StatusCreated)
-					},
-				}})
-				first := s.do(payment("k")).Result().Header[row.header]
-				replay := s.replays(payment("k")).Result().Header[row.header]
-				if !slices.Equal(first, row.first) || !slices.Equal(replay, row.replay) {
-					t.Errorf("%s is %q, and %q in the replay\nwant %q, and %q", row.header, first, replay, row.first, row.replay)
-				}
-			})
+		onCase(t, row.name, everyRouter, func(t *testing.T, m mounting) {
+			s := m.start(t, program{route: route{
+				outside: []middleware{outer()},
+				handler: func(w http.ResponseWriter, _ *http.Request) {
+					if row.handler != nil {
+						row.handler(w.Header())
+					}
+					w.WriteHeader(http.StatusCreated)
+				},
+			}})
+			first := s.do(payment("k")).Result().Header[row.header]
+			replay := s.replays(payment("k")).Result().Header[row.header]
+			if !slices.Equal(first, row.first) || !slices.Equal(replay, row.replay) {
+				t.Errorf("%s is %q, and %q in the replay\nwant %q, and %q", row.header, first, replay, row.first, row.replay)
+			}
 		})
 	}
 }
@@ -107,23 +104,20 @@ func TestHeadersThatAreNotReplayed(t *testing.T) {
 		"set-cookie", "date", "connection", // as a handler spells them that goes round Header.Set
 	}
 	for _, name := range names {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			onEveryRouter(t, func(t *testing.T, m mounting) {
-				s := m.start(t, program{route: route{handler: func(w http.ResponseWriter, _ *http.Request) {
-					w.Header()[name] = []string{"first", "second"}
-					w.Header().Set("Location", "/payments/17")
-					w.WriteHeader(http.StatusCreated)
-				}}})
-				first, replay := s.do(payment("k")), s.replays(payment("k"))
-				if got := first.Result().Header[name]; !slices.Equal(got, []string{"first", "second"}) {
-					t.Errorf("first sent with %q", got)
-				}
-				want := http.Header{"Location": {"/payments/17"}, marker: {"true"}}
-				if got := replay.Result().Header; !equalHeaders(got, want) {
-					t.Errorf("replayed with %v, want %v", got, want)
-				}
-			})
+		onCase(t, name, everyRouter, func(t *testing.T, m mounting) {
+			s := m.start(t, program{route: route{handler: func(w http.ResponseWriter, _ *http.Request) {
+				w.Header()[name] = []string{"first", "second"}
+				w.Header().Set("Location", "/payments/17")
+				w.WriteHeader(http.StatusCreated)
+			}}})
+			first, replay := s.do(payment("k")), s.replays(payment("k"))
+			if got := first.Result().Header[name]; !slices.Equal(got, []string{"first", "second"}) {
+				t.Errorf("first sent with %q", got)
+			}
+			want := http.Header{"Location": {"/payments/17"}, marker: {"true"}}
+			if got := replay.Result().Header; !equalHeaders(got, want) {
+				t.Errorf("replayed with %v, want %v", got, want)
+			}
 		})
 	}
 }
@@ -142,22 +136,19 @@ func TestNominatedHeadersAreNotReplayed(t *testing.T) {
 	} {
 		for _, spelled := range []string{"X-Hop", "x-hop"} {
 			for _, name := range []string{"Connection", "connection"} {
-				t.Run(row.name+"/"+name+"/"+spelled, func(t *testing.T) {
-					t.Parallel()
-					onEveryRouter(t, func(t *testing.T, m mounting) {
-						s := m.start(t, program{route: route{
-							policy:  []policy.Option{policy.KeepHeaders("X-Hop")},
-							handler: then(set(name, row.connection...), set(spelled, "a", "b"), set("X-Kept", "yes"), created),
-						}})
-						first, replay := s.do(payment("k")), s.replays(payment("k"))
-						if got := first.Result().Header[spelled]; !slices.Equal(got, []string{"a", "b"}) {
-							t.Errorf("first sent with %q", got)
-						}
-						want := http.Header{"Location": {"/payments/17"}, "X-Kept": {"yes"}, marker: {"true"}}
-						if got := replay.Result().Header; !equalHeaders(got, want) {
-							t.Errorf("replayed with %v, want %v", got, want)
-						}
-					})
+				onCase(t, row.name+"/"+name+"/"+spelled, everyRouter, func(t *testing.T, m mounting) {
+					s := m.start(t, program{route: route{
+						policy:  []policy.Option{policy.KeepHeaders("X-Hop")},
+						handler: then(set(name, row.connection...), set(spelled, "a", "b"), set("X-Kept", "yes"), created),
+					}})
+					first, replay := s.do(payment("k")), s.replays(payment("k"))
+					if got := first.Result().Header[spelled]; !slices.Equal(got, []string{"a", "b"}) {
+						t.Errorf("first sent with %q", got)
+					}
+					want := http.Header{"Location": {"/payments/17"}, "X-Kept": {"yes"}, marker: {"true"}}
+					if got := replay.Result().Header; !equalHeaders(got, want) {
+						t.Errorf("replayed with %v, want %v", got, want)
+					}
 				})
 			}
 		}
@@ -198,22 +189,19 @@ func TestHandlerCannotForgeTheMarker(t *testing.T) {
 		"as a trailer": func(w http.ResponseWriter, _ *http.Request) { w.Header().Set(http.TrailerPrefix+marker, "true") },
 		"and streamed": func(w http.ResponseWriter, _ *http.Request) { w.Header().Set(marker, "true"); w.(http.Flusher).Flush() },
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			onEveryRouter(t, func(t *testing.T, m mounting) {
-				s := m.start(t, program{route: route{handler: then(forge, created)}})
-				first := s.do(payment("k")).Result()
-				for _, where := range []http.Header{first.Header, first.Trailer} {
-					for spelled, values := range where {
-						if http.CanonicalHeaderKey(spelled) == marker && len(values) > 0 {
-							t.Errorf("the first response has %s: %q", spelled, values)
-						}
+		onCase(t, name, everyRouter, func(t *testing.T, m mounting) {
+			s := m.start(t, program{route: route{handler: then(forge, created)}})
+			first := s.do(payment("k")).Result()
+			for _, where := range []http.Header{first.Header, first.Trailer} {
+				for spelled, values := range where {
+					if http.CanonicalHeaderKey(spelled) == marker && len(values) > 0 {
+						t.Errorf("the first response has %s: %q", spelled, values)
 					}
 				}
-				if replay := s.do(payment("k")); replay.Code == http.StatusCreated && !isReplay(replay) {
-					t.Errorf("the replay says %q", replay.Result().Header[marker])
-				}
-			})
+			}
+			if replay := s.do(payment("k")); replay.Code == http.StatusCreated && !isReplay(replay) {
+				t.Errorf("the replay says %q", replay.Result().Header[marker])
+			}
 		})
 	}
 }

@@ -59,17 +59,14 @@ func TestPanicRecoveredOutside(t *testing.T) {
 		{"at once", panicking},
 		{"after 201", then(created, panicking)},
 	} {
-		t.Run(row.name, func(t *testing.T) {
-			t.Parallel()
-			onEveryRouter(t, func(t *testing.T, m mounting) {
-				s := m.start(t, program{route: route{outside: []middleware{recoverer}, handler: row.handler}})
-				for range 2 {
-					answer := s.runsAgain(payment("k"))
-					if answer.Code != http.StatusInternalServerError || answer.Body.Len() != 0 || len(answer.Result().Header) != 0 {
-						t.Errorf("got %d %q %v, want 500 alone", answer.Code, answer.Body, answer.Header())
-					}
+		onCase(t, row.name, everyRouter, func(t *testing.T, m mounting) {
+			s := m.start(t, program{route: route{outside: []middleware{recoverer}, handler: row.handler}})
+			for range 2 {
+				answer := s.runsAgain(payment("k"))
+				if answer.Code != http.StatusInternalServerError || answer.Body.Len() != 0 || len(answer.Result().Header) != 0 {
+					t.Errorf("got %d %q %v, want 500 alone", answer.Code, answer.Body, answer.Header())
 				}
-			})
+			}
 		})
 	}
 }
@@ -92,23 +89,20 @@ func TestPanicRecoveredInside(t *testing.T) {
 				"at once":   panicking,
 				"after 201": then(created, panicking),
 			} {
-				t.Run(name, func(t *testing.T) {
-					t.Parallel()
-					onEveryRouter(t, func(t *testing.T, m mounting) {
-						s := m.start(t, program{route: route{inside: []middleware{row.inside}, handler: handler}})
-						for range 2 {
-							answer := s.runsAgain(payment("k"))
-							if answer.Code != http.StatusInternalServerError || answer.Body.String() != row.body {
-								t.Errorf("got %d %q, want 500 %q", answer.Code, answer.Body, row.body)
-							}
-							if answer.Header().Get("Location") != "" {
-								t.Errorf("the 500 has the header of the 201: %v", answer.Header())
-							}
+				onCase(t, name, everyRouter, func(t *testing.T, m mounting) {
+					s := m.start(t, program{route: route{inside: []middleware{row.inside}, handler: handler}})
+					for range 2 {
+						answer := s.runsAgain(payment("k"))
+						if answer.Code != http.StatusInternalServerError || answer.Body.String() != row.body {
+							t.Errorf("got %d %q, want 500 %q", answer.Code, answer.Body, row.body)
 						}
-						if freed := s.events.of(event.DeleteKey); len(freed) != 2 {
-							t.Errorf("events are %+v, want the key freed twice", s.events.all)
+						if answer.Header().Get("Location") != "" {
+							t.Errorf("the 500 has the header of the 201: %v", answer.Header())
 						}
-					})
+					}
+					if freed := s.events.of(event.DeleteKey); len(freed) != 2 {
+						t.Errorf("events are %+v, want the key freed twice", s.events.all)
+					}
 				})
 			}
 		})
@@ -204,21 +198,18 @@ func TestPanicAfterMarkExecuted(t *testing.T) {
 		{"after 201", then(executed, created, panicking)},
 		{"marked after 201", then(created, executed, panicking)},
 	} {
-		t.Run(row.name, func(t *testing.T) {
-			t.Parallel()
-			onEveryRouter(t, func(t *testing.T, m mounting) {
-				s := m.start(t, program{route: route{outside: []middleware{recoverer}, handler: row.handler}})
-				if first := s.do(payment("k")); first.Code != http.StatusInternalServerError {
-					t.Errorf("got %d, want 500", first.Code)
-				}
-				retry := s.replays(payment("k"))
-				if p := problemIn(t, retry); retry.Code != http.StatusInternalServerError || p.Code != problem.HandlerFailed {
-					t.Errorf("the retry got %d %s, want 500 handler_failed", retry.Code, retry.Body)
-				}
-				if retry.Header().Get("Location") != "" {
-					t.Errorf("the retry got the header of the 201: %v", retry.Header())
-				}
-			})
+		onCase(t, row.name, everyRouter, func(t *testing.T, m mounting) {
+			s := m.start(t, program{route: route{outside: []middleware{recoverer}, handler: row.handler}})
+			if first := s.do(payment("k")); first.Code != http.StatusInternalServerError {
+				t.Errorf("got %d, want 500", first.Code)
+			}
+			retry := s.replays(payment("k"))
+			if p := problemIn(t, retry); retry.Code != http.StatusInternalServerError || p.Code != problem.HandlerFailed {
+				t.Errorf("the retry got %d %s, want 500 handler_failed", retry.Code, retry.Body)
+			}
+			if retry.Header().Get("Location") != "" {
+				t.Errorf("the retry got the header of the 201: %v", retry.Header())
+			}
 		})
 	}
 }
@@ -248,22 +239,19 @@ func TestAbortHandler(t *testing.T) {
 		{name: "after 201", handler: then(created, aborting)},
 		{name: "in mid-stream", handler: then(created, flush, aborting), streamed: true},
 	} {
-		t.Run(row.name, func(t *testing.T) {
-			t.Parallel()
-			onEveryRouter(t, func(t *testing.T, m mounting) {
-				s := m.start(t, program{route: route{handler: row.handler}})
-				client := serveService(s)
-				if first := client.send(http.MethodPost); !first.Cut {
-					t.Errorf("got %+v, want the connection cut", first)
-				}
-				if row.streamed { // Case 29
-					client.conflicts(problem.NotReplayable)
-					s.ran(1)
-					return
-				}
-				client.send(http.MethodPost)
-				s.ran(2)
-			})
+		onCase(t, row.name, everyRouter, func(t *testing.T, m mounting) {
+			s := m.start(t, program{route: route{handler: row.handler}})
+			client := serveService(s)
+			if first := client.send(http.MethodPost); !first.Cut {
+				t.Errorf("got %+v, want the connection cut", first)
+			}
+			if row.streamed { // Case 29
+				client.conflicts(problem.NotReplayable)
+				s.ran(1)
+				return
+			}
+			client.send(http.MethodPost)
+			s.ran(2)
 		})
 	}
 }

@@ -33,16 +33,13 @@ func TestChallenge(t *testing.T) {
 		{"one that splits the response", core.Challenge("Bearer\r\nX-Admin: yes", denied), ""},
 	} {
 		for form, options := range problemForms {
-			t.Run(row.name+"/"+form, func(t *testing.T) {
-				t.Parallel()
-				onEveryRouter(t, func(t *testing.T, m mounting) {
-					s := m.start(t, program{options: options, scope: func(*http.Request) (string, error) { return "alice", row.err }})
-					answer := s.do(payment("k"))
-					if got := answer.Header().Get("Www-Authenticate"); got != row.want || answer.Code != http.StatusUnauthorized {
-						t.Errorf("got %d with the challenge %q, want 401 with %q", answer.Code, got, row.want)
-					}
-					s.ran(0)
-				})
+			onCase(t, row.name+"/"+form, everyRouter, func(t *testing.T, m mounting) {
+				s := m.start(t, program{options: options, scope: func(*http.Request) (string, error) { return "alice", row.err }})
+				answer := s.do(payment("k"))
+				if got := answer.Header().Get("Www-Authenticate"); got != row.want || answer.Code != http.StatusUnauthorized {
+					t.Errorf("got %d with the challenge %q, want 401 with %q", answer.Code, got, row.want)
+				}
+				s.ran(0)
 			})
 		}
 	}
@@ -72,18 +69,14 @@ func TestHeadersOfProblems(t *testing.T) {
 			t.Run(form+"/"+row.name, func(t *testing.T) {
 				t.Parallel()
 				row.program.options = options
-				for _, m := range mountings {
-					t.Run(m.name, func(t *testing.T) {
-						synctest.Test(t, func(t *testing.T) {
-							s := m.start(t, row.program)
-							if row.paid {
-								s.do(payment("k"))
-							}
-							answer := s.do(row.request())
-							checkProblemHeader(t, answer, row.code, slices.Contains(temporary, row.code))
-						})
-					})
-				}
+				onEveryRouter(t, inABubble(func(t *testing.T, m mounting) {
+					s := m.start(t, row.program)
+					if row.paid {
+						s.do(payment("k"))
+					}
+					answer := s.do(row.request())
+					checkProblemHeader(t, answer, row.code, slices.Contains(temporary, row.code))
+				}))
 			})
 		}
 	}
@@ -117,17 +110,10 @@ func TestHeadersOfProblemsAfterTheHandler(t *testing.T) {
 		{problem.HandlerCancelled, untilCancelled, true},
 		{problem.HandlerFailed, then(executed, untilCancelled), false},
 	} {
-		t.Run(row.code, func(t *testing.T) {
-			t.Parallel()
-			for _, m := range mountings {
-				t.Run(m.name, func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						s := m.start(t, program{route: route{handler: row.handler, outside: []middleware{deadline}}})
-						checkProblemHeader(t, s.do(payment("k")), row.code, row.temporary)
-					})
-				})
-			}
-		})
+		onCase(t, row.code, everyRouter, inABubble(func(t *testing.T, m mounting) {
+			s := m.start(t, program{route: route{handler: row.handler, outside: []middleware{deadline}}})
+			checkProblemHeader(t, s.do(payment("k")), row.code, row.temporary)
+		}))
 	}
 }
 

@@ -22,36 +22,33 @@ func TestRedactFields(t *testing.T) {
 		"no JSON":      {"text/plain", `client_secret=s3cr3t`, `client_secret=s3cr3t`, ""},
 		"empty":        {"application/json", "", "", ""},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			onEveryRouter(t, func(t *testing.T, m mounting) {
-				s := m.start(t, program{route: route{
-					policy: []policy.Option{policy.RedactFields("client_secret", "cards.*.pan")},
-					handler: func(w http.ResponseWriter, _ *http.Request) {
-						if row.media != "" {
-							w.Header().Set("Content-Type", row.media)
-						}
-						w.Header().Set("Content-Length", strconv.Itoa(len(row.first)))
-						w.Header().Set("Etag", `"1"`)
-						w.WriteHeader(http.StatusCreated)
-						w.Write([]byte(row.first))
-					},
-				}})
-				first := s.runsAgain(payment("k"))
-				if first.Body.String() != row.first || first.Header().Get("X-Idempotent-Redacted") != "" {
-					t.Errorf("the first response is %v %s", first.Header(), first.Body)
-				}
-				again := s.replays(payment("k"))
-				if again.Body.String() != row.replay || again.Header().Get("X-Idempotent-Redacted") != row.redacted {
-					t.Errorf("the replay is %v %s, want %s without %q", again.Header(), again.Body, row.replay, row.redacted)
-				}
-				if length := again.Header().Get("Content-Length"); length != "" && length != strconv.Itoa(len(row.replay)) {
-					t.Errorf("the replay has the length %s", length)
-				}
-				if again.Code != http.StatusCreated || again.Header().Get("Etag") != `"1"` {
-					t.Errorf("the replay is %d %v", again.Code, again.Header())
-				}
-			})
+		onCase(t, name, everyRouter, func(t *testing.T, m mounting) {
+			s := m.start(t, program{route: route{
+				policy: []policy.Option{policy.RedactFields("client_secret", "cards.*.pan")},
+				handler: func(w http.ResponseWriter, _ *http.Request) {
+					if row.media != "" {
+						w.Header().Set("Content-Type", row.media)
+					}
+					w.Header().Set("Content-Length", strconv.Itoa(len(row.first)))
+					w.Header().Set("Etag", `"1"`)
+					w.WriteHeader(http.StatusCreated)
+					w.Write([]byte(row.first))
+				},
+			}})
+			first := s.runsAgain(payment("k"))
+			if first.Body.String() != row.first || first.Header().Get("X-Idempotent-Redacted") != "" {
+				t.Errorf("the first response is %v %s", first.Header(), first.Body)
+			}
+			again := s.replays(payment("k"))
+			if again.Body.String() != row.replay || again.Header().Get("X-Idempotent-Redacted") != row.redacted {
+				t.Errorf("the replay is %v %s, want %s without %q", again.Header(), again.Body, row.replay, row.redacted)
+			}
+			if length := again.Header().Get("Content-Length"); length != "" && length != strconv.Itoa(len(row.replay)) {
+				t.Errorf("the replay has the length %s", length)
+			}
+			if again.Code != http.StatusCreated || again.Header().Get("Etag") != `"1"` {
+				t.Errorf("the replay is %d %v", again.Code, again.Header())
+			}
 		})
 	}
 }
@@ -65,21 +62,18 @@ func TestRedactFieldsThatCannotBeFound(t *testing.T) {
 		"deeply":       {"", `{"client_secret":"s3cr3t","a":` + strings.Repeat("[", 600) + strings.Repeat("]", 600) + `}`},
 		"not the type": {"application/merge-patch+json; charset=utf-8", "client_secret"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			onEveryRouter(t, func(t *testing.T, m mounting) {
-				s := m.start(t, program{route: route{
-					policy: []policy.Option{policy.RedactFields("client_secret")},
-					handler: func(w http.ResponseWriter, _ *http.Request) {
-						w.Header().Set("Content-Type", row.media)
-						w.Write([]byte(row.text))
-					},
-				}})
-				if first := s.runsAgain(payment("k")); first.Body.String() != row.text {
-					t.Errorf("the first response is %s", first.Body)
-				}
-				s.refuses(payment("k"), http.StatusConflict, problem.NotReplayable)
-			})
+		onCase(t, name, everyRouter, func(t *testing.T, m mounting) {
+			s := m.start(t, program{route: route{
+				policy: []policy.Option{policy.RedactFields("client_secret")},
+				handler: func(w http.ResponseWriter, _ *http.Request) {
+					w.Header().Set("Content-Type", row.media)
+					w.Write([]byte(row.text))
+				},
+			}})
+			if first := s.runsAgain(payment("k")); first.Body.String() != row.text {
+				t.Errorf("the first response is %s", first.Body)
+			}
+			s.refuses(payment("k"), http.StatusConflict, problem.NotReplayable)
 		})
 	}
 }

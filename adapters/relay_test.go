@@ -54,18 +54,15 @@ func TestRelayedResponseIsReplayed(t *testing.T) {
 			body: "hello", trailer: "17",
 		},
 	} {
-		t.Run(row.name, func(t *testing.T) {
-			t.Parallel()
-			onEveryRouter(t, func(t *testing.T, m mounting) {
-				s := m.start(t, program{route: route{handler: relaying(t, row.upstream)}})
-				client := serveService(s)
-				first, replay := client.send(http.MethodPost), client.send(http.MethodPost)
-				if first.Status != http.StatusCreated || first.Body != row.body || first.Trailer.Get("X-Sum") != row.trailer {
-					t.Errorf("the client got %+v", first)
-				}
-				equalSeen(t, "replay", replay, first.marked())
-				s.ran(1)
-			})
+		onCase(t, row.name, everyRouter, func(t *testing.T, m mounting) {
+			s := m.start(t, program{route: route{handler: relaying(t, row.upstream)}})
+			client := serveService(s)
+			first, replay := client.send(http.MethodPost), client.send(http.MethodPost)
+			if first.Status != http.StatusCreated || first.Body != row.body || first.Trailer.Get("X-Sum") != row.trailer {
+				t.Errorf("the client got %+v", first)
+			}
+			equalSeen(t, "replay", replay, first.marked())
+			s.ran(1)
 		})
 	}
 }
@@ -83,40 +80,37 @@ func TestRelayedStreamIsNotHeldBack(t *testing.T) {
 		{"lines of JSON", "application/x-ndjson", "{}\n"},
 		{"above MaxResponseBytes", "text/plain", strings.Repeat("x", keptBytes+1)},
 	} {
-		t.Run(row.name, func(t *testing.T) {
-			t.Parallel()
-			onEveryRouter(t, func(t *testing.T, m mounting) {
-				arrived := make(chan struct{})
-				upstream := func(w http.ResponseWriter, r *http.Request) {
-					w.Header().Set("Content-Type", row.contentType)
-					io.WriteString(w, row.piece)
-					flush(w, r)
-					select {
-					case <-arrived:
-					case <-r.Context().Done():
-					}
-					io.WriteString(w, "bye\n")
+		onCase(t, row.name, everyRouter, func(t *testing.T, m mounting) {
+			arrived := make(chan struct{})
+			upstream := func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", row.contentType)
+				io.WriteString(w, row.piece)
+				flush(w, r)
+				select {
+				case <-arrived:
+				case <-r.Context().Done():
 				}
-				s := m.start(t, program{route: route{
-					handler: relaying(t, upstream), policy: []policy.Option{policy.MaxResponseBytes(keptBytes)},
-				}})
-				client := serveService(s)
-				answer, err := client.Client().Do(client.request(http.MethodPost))
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer answer.Body.Close()
-				piece := make([]byte, len(row.piece))
-				if _, err := io.ReadFull(answer.Body, piece); err != nil || string(piece) != row.piece {
-					t.Errorf("got %q and %v before the upstream went on", piece, err)
-				}
-				client.conflicts(problem.NotReplayable) // while it still runs
-				close(arrived)
-				if rest, _ := io.ReadAll(answer.Body); !strings.HasSuffix(string(rest), "bye\n") {
-					t.Errorf("the rest is %q", rest)
-				}
-				s.ran(1)
-			})
+				io.WriteString(w, "bye\n")
+			}
+			s := m.start(t, program{route: route{
+				handler: relaying(t, upstream), policy: []policy.Option{policy.MaxResponseBytes(keptBytes)},
+			}})
+			client := serveService(s)
+			answer, err := client.Client().Do(client.request(http.MethodPost))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer answer.Body.Close()
+			piece := make([]byte, len(row.piece))
+			if _, err := io.ReadFull(answer.Body, piece); err != nil || string(piece) != row.piece {
+				t.Errorf("got %q and %v before the upstream went on", piece, err)
+			}
+			client.conflicts(problem.NotReplayable) // while it still runs
+			close(arrived)
+			if rest, _ := io.ReadAll(answer.Body); !strings.HasSuffix(string(rest), "bye\n") {
+				t.Errorf("the rest is %q", rest)
+			}
+			s.ran(1)
 		})
 	}
 }
@@ -138,44 +132,40 @@ func (u upstreamOf) RoundTrip(r *http.Request) (*http.Response, error) {
 // then on.
 func TestSlowRelayStreams(t *testing.T) {
 	t.Parallel()
-	for _, m := range mountings {
-		t.Run(m.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				pieces := make(chan string)
-				proxy := &httputil.ReverseProxy{
-					Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: "upstream"}) },
-					Transport: upstreamOf(func(body io.Writer) {
-						for piece := range pieces {
-							io.WriteString(body, piece)
-						}
-					}),
+	onEveryRouter(t, inABubble(func(t *testing.T, m mounting) {
+		pieces := make(chan string)
+		proxy := &httputil.ReverseProxy{
+			Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: "upstream"}) },
+			Transport: upstreamOf(func(body io.Writer) {
+				for piece := range pieces {
+					io.WriteString(body, piece)
 				}
-				s := m.start(t, program{route: route{handler: proxy.ServeHTTP}})
-				answer, done := httptest.NewRecorder(), make(chan struct{})
-				go func() {
-					defer close(done)
-					s.ServeHTTP(answer, payment("k"))
-				}()
-				sends := func(piece, sent string) {
-					t.Helper()
-					pieces <- piece
-					synctest.Wait()
-					if answer.Body.String() != sent {
-						t.Errorf("%q was sent after %q, want %q", answer.Body, piece, sent)
-					}
-				}
-				sends("one ", "")
-				advance(500 * time.Millisecond)
-				sends("two ", "")
-				advance(500 * time.Millisecond)
-				sends("three ", "one two three ")
-				sends("four ", "one two three four ")
-				close(pieces)
-				<-done
-				s.refuses(payment("k"), http.StatusConflict, problem.NotReplayable)
-			})
-		})
-	}
+			}),
+		}
+		s := m.start(t, program{route: route{handler: proxy.ServeHTTP}})
+		answer, done := httptest.NewRecorder(), make(chan struct{})
+		go func() {
+			defer close(done)
+			s.ServeHTTP(answer, payment("k"))
+		}()
+		sends := func(piece, sent string) {
+			t.Helper()
+			pieces <- piece
+			synctest.Wait()
+			if answer.Body.String() != sent {
+				t.Errorf("%q was sent after %q, want %q", answer.Body, piece, sent)
+			}
+		}
+		sends("one ", "")
+		advance(500 * time.Millisecond)
+		sends("two ", "")
+		advance(500 * time.Millisecond)
+		sends("three ", "one two three ")
+		sends("four ", "one two three four ")
+		close(pieces)
+		<-done
+		s.refuses(payment("k"), http.StatusConflict, problem.NotReplayable)
+	}))
 }
 
 // Case 58: after an upstream breaks off there is no response to replay. The response had
@@ -276,23 +266,20 @@ func TestRecovererInsideKeepsItsResponse(t *testing.T) {
 		"after a longer body":     then(set("Content-Length", "100"), answering(201), write(strings.Repeat("x", 50)), panicking),
 		"after a type of its own": then(set("Content-Type", "text/csv"), set("Etag", `"1"`), created, panicking),
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			onEveryRouter(t, func(t *testing.T, m mounting) {
-				s := m.start(t, program{route: route{inside: []middleware{tellingOfPanics}, handler: begun}})
-				client := serveService(s)
-				for range 2 {
-					got := client.send(http.MethodPost)
-					want := http.Header{"Content-Type": {"application/json"}, "X-Incident": {"7"}, "Content-Length": {"17"}}
-					if got.Status != http.StatusInternalServerError || got.Body != `{"error":"sorry"}` || got.Cut {
-						t.Errorf("got %+v", got)
-					}
-					if !equalHeaders(got.Header, want) {
-						t.Errorf("header is %v, want %v", got.Header, want)
-					}
+		onCase(t, name, everyRouter, func(t *testing.T, m mounting) {
+			s := m.start(t, program{route: route{inside: []middleware{tellingOfPanics}, handler: begun}})
+			client := serveService(s)
+			for range 2 {
+				got := client.send(http.MethodPost)
+				want := http.Header{"Content-Type": {"application/json"}, "X-Incident": {"7"}, "Content-Length": {"17"}}
+				if got.Status != http.StatusInternalServerError || got.Body != `{"error":"sorry"}` || got.Cut {
+					t.Errorf("got %+v", got)
 				}
-				s.ran(2)
-			})
+				if !equalHeaders(got.Header, want) {
+					t.Errorf("header is %v, want %v", got.Header, want)
+				}
+			}
+			s.ran(2)
 		})
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"slices"
 	"testing"
-	"testing/synctest"
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
@@ -17,25 +16,18 @@ func TestDocs(t *testing.T) {
 	const page = "https://docs.example.com/keys"
 	const link = `<https://docs.example.com/keys>; rel="describedby"`
 	for _, row := range refusals() {
-		t.Run(row.name, func(t *testing.T) {
-			t.Parallel()
-			for _, m := range mountings {
-				t.Run(m.name, func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						program := row.program
-						program.options = append(slices.Clone(program.options), core.WithDocs(page))
-						s := m.start(t, program)
-						if row.paid {
-							s.do(payment("k"))
-						}
-						answer := s.do(row.request())
-						if p := problemIn(t, answer); p.Type != page+"#"+row.code || !slices.Equal(answer.Header()["Link"], []string{link}) {
-							t.Errorf("got the type %q and the links %q", p.Type, answer.Header()["Link"])
-						}
-					})
-				})
+		onCase(t, row.name, everyRouter, inABubble(func(t *testing.T, m mounting) {
+			program := row.program
+			program.options = append(slices.Clone(program.options), core.WithDocs(page))
+			s := m.start(t, program)
+			if row.paid {
+				s.do(payment("k"))
 			}
-		})
+			answer := s.do(row.request())
+			if p := problemIn(t, answer); p.Type != page+"#"+row.code || !slices.Equal(answer.Header()["Link"], []string{link}) {
+				t.Errorf("got the type %q and the links %q", p.Type, answer.Header()["Link"])
+			}
+		}))
 	}
 	onEveryRouter(t, func(t *testing.T, m mounting) {
 		s := m.start(t, program{options: []core.Option{core.WithDocs(page)}})

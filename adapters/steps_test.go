@@ -50,22 +50,19 @@ func TestStepsOfRequestsThatPass(t *testing.T) {
 		"no key":       {policy.Required(false), []func(*http.Request){withoutKey}},
 		"SkipIf":       {policy.SkipIf(func(*http.Request) bool { return true }), nil},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			onEveryRouter(t, func(t *testing.T, m mounting) {
-				calls := 0
-				s := m.start(t, program{route: route{policy: []policy.Option{row.policy}, handler: func(_ http.ResponseWriter, r *http.Request) {
-					if _, err := core.Step(r.Context(), "charge", counting(&calls)); err != nil {
-						t.Error(err)
-					}
-				}}})
-				for range 2 {
-					s.runsAgain(payment("k", row.changes...))
+		onCase(t, name, everyRouter, func(t *testing.T, m mounting) {
+			calls := 0
+			s := m.start(t, program{route: route{policy: []policy.Option{row.policy}, handler: func(_ http.ResponseWriter, r *http.Request) {
+				if _, err := core.Step(r.Context(), "charge", counting(&calls)); err != nil {
+					t.Error(err)
 				}
-				if calls != 2 {
-					t.Errorf("the function was called %d times, want 2", calls)
-				}
-			})
+			}}})
+			for range 2 {
+				s.runsAgain(payment("k", row.changes...))
+			}
+			if calls != 2 {
+				t.Errorf("the function was called %d times, want 2", calls)
+			}
 		})
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/oncekey/oncekey/core/event"
@@ -23,21 +22,12 @@ func slowly(first http.HandlerFunc) http.HandlerFunc {
 // timed bounds a handler by http.TimeoutHandler.
 func timed(next http.Handler) http.Handler { return http.TimeoutHandler(next, time.Second, "too slow") }
 
-func onEveryRouterInABubble(t *testing.T, test func(t *testing.T, m mounting)) {
-	t.Helper()
-	for _, m := range mountings {
-		t.Run(m.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { test(t, m) })
-		})
-	}
-}
-
 // Case 56: http.TimeoutHandler inside the guard responds while the handler runs.
 // Its 503 releases the key, so a retry runs beside the first attempt. That is why
 // it belongs outside.
 func TestTimeoutHandlerInside(t *testing.T) {
 	t.Parallel()
-	onEveryRouterInABubble(t, func(t *testing.T, m mounting) {
+	onEveryRouter(t, inABubble(func(t *testing.T, m mounting) {
 		s := m.start(t, program{route: route{handler: timed(slowly(func(http.ResponseWriter, *http.Request) {})).ServeHTTP}})
 		if answer := s.do(payment("k")); answer.Code != http.StatusServiceUnavailable || answer.Body.String() != "too slow" {
 			t.Errorf("got %d %q, want the TimeoutHandler's 503", answer.Code, answer.Body)
@@ -49,14 +39,14 @@ func TestTimeoutHandlerInside(t *testing.T) {
 		advance(2 * time.Minute) // both handlers have ended
 		s.runsAgain(payment("k"))
 		advance(2 * time.Minute)
-	})
+	}))
 }
 
 // Case 56: a handler that marks its run as executed is safe even there. The 503 is
 // stored, and the handler does not run again.
 func TestTimeoutHandlerInsideAfterMarkExecuted(t *testing.T) {
 	t.Parallel()
-	onEveryRouterInABubble(t, func(t *testing.T, m mounting) {
+	onEveryRouter(t, inABubble(func(t *testing.T, m mounting) {
 		s := m.start(t, program{route: route{handler: timed(slowly(executed)).ServeHTTP}})
 		s.do(payment("k"))
 		if answer := s.replays(payment("k")); answer.Code != http.StatusServiceUnavailable {
@@ -64,14 +54,14 @@ func TestTimeoutHandlerInsideAfterMarkExecuted(t *testing.T) {
 		}
 		advance(2 * time.Minute)
 		s.ran(1)
-	})
+	}))
 }
 
 // Cases 56 and 69: around the router there is one run, and its response is stored
 // although no client has waited for the response.
 func TestTimeoutHandlerOutside(t *testing.T) {
 	t.Parallel()
-	onEveryRouterInABubble(t, func(t *testing.T, m mounting) {
+	onEveryRouter(t, inABubble(func(t *testing.T, m mounting) {
 		s := m.start(t, program{route: route{handler: slowly(func(http.ResponseWriter, *http.Request) {})}})
 		s.Handler = timed(s.Handler) // around the router: inside it, chi gives its context to the next request
 		if answer := s.do(payment("k")); answer.Code != http.StatusServiceUnavailable || answer.Body.String() != "too slow" {
@@ -83,14 +73,14 @@ func TestTimeoutHandlerOutside(t *testing.T) {
 			t.Errorf("the retry got %d, want 201", answer.Code)
 		}
 		s.ran(1)
-	})
+	}))
 }
 
 // Case 56: MaxRun bounds a handler without leaving it behind. The key stays taken
 // until the handler has returned.
 func TestMaxRunInPlaceOfTimeoutHandler(t *testing.T) {
 	t.Parallel()
-	onEveryRouterInABubble(t, func(t *testing.T, m mounting) {
+	onEveryRouter(t, inABubble(func(t *testing.T, m mounting) {
 		ended := 0
 		s := m.start(t, program{route: route{policy: []policy.Option{policy.MaxRun(time.Second)}, handler: func(_ http.ResponseWriter, r *http.Request) {
 			<-r.Context().Done()
@@ -110,7 +100,7 @@ func TestMaxRunInPlaceOfTimeoutHandler(t *testing.T) {
 		if s.runsAgain(payment("k")); ended != 2 {
 			t.Errorf("%d handlers have returned, want 2, one after the other", ended)
 		}
-	})
+	}))
 }
 
 // advance lets d pass in a synctest bubble, where it takes no time.

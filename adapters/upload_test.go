@@ -43,20 +43,17 @@ func TestTruncatedUpload(t *testing.T) {
 		"chunked, inside a chunk":   head + "Transfer-Encoding: chunked\r\n\r\n5\r\nhe",
 		"chunked, not a chunk size": head + "Transfer-Encoding: chunked\r\n\r\nhello\r\n0\r\n\r\n",
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			onEveryRouter(t, func(t *testing.T, m mounting) {
-				s := m.start(t, program{})
-				answer := serveService(s).upload(request)
-				body, _ := io.ReadAll(answer.Body)
-				if answer.StatusCode != http.StatusBadRequest || !strings.Contains(string(body), problem.BodyUnreadable) {
-					t.Errorf("got %d %s, want 400 body_unreadable", answer.StatusCode, body)
-				}
-				s.ran(0)
-				if asked := s.store.acquires.Load(); asked != 0 {
-					t.Errorf("the store was asked %d times", asked)
-				}
-			})
+		onCase(t, name, everyRouter, func(t *testing.T, m mounting) {
+			s := m.start(t, program{})
+			answer := serveService(s).upload(request)
+			body, _ := io.ReadAll(answer.Body)
+			if answer.StatusCode != http.StatusBadRequest || !strings.Contains(string(body), problem.BodyUnreadable) {
+				t.Errorf("got %d %s, want 400 body_unreadable", answer.StatusCode, body)
+			}
+			s.ran(0)
+			if asked := s.store.acquires.Load(); asked != 0 {
+				t.Errorf("the store was asked %d times", asked)
+			}
 		})
 	}
 }
@@ -65,29 +62,26 @@ func TestTruncatedUpload(t *testing.T) {
 func TestEndlessUpload(t *testing.T) {
 	t.Parallel()
 	for _, protocol := range protocols {
-		t.Run(protocol.name, func(t *testing.T) {
-			t.Parallel()
-			onEveryRouter(t, func(t *testing.T, m mounting) {
-				s := m.start(t, program{route: limited(1 << 10)})
-				client := serve(t, s, protocol.http2)
-				request := client.request(http.MethodPost)
-				body := new(endless)
-				request.Body, request.ContentLength = body, -1
-				// The client may notice the end of the connection before it sees the response.
-				answer, err := client.Client().Do(request)
-				if err == nil {
-					defer answer.Body.Close()
-					if answer.StatusCode != http.StatusRequestEntityTooLarge {
-						t.Errorf("got %d, want 413", answer.StatusCode)
-					}
-				} else if opError := new(net.OpError); !errors.As(err, &opError) && !errors.Is(err, io.EOF) {
-					t.Logf("the client got %v", err)
+		onCase(t, protocol.name, everyRouter, func(t *testing.T, m mounting) {
+			s := m.start(t, program{route: limited(1 << 10)})
+			client := serve(t, s, protocol.http2)
+			request := client.request(http.MethodPost)
+			body := new(endless)
+			request.Body, request.ContentLength = body, -1
+			// The client may notice the end of the connection before it sees the response.
+			answer, err := client.Client().Do(request)
+			if err == nil {
+				defer answer.Body.Close()
+				if answer.StatusCode != http.StatusRequestEntityTooLarge {
+					t.Errorf("got %d, want 413", answer.StatusCode)
 				}
-				s.ran(0)
-				if asked := s.store.acquires.Load(); asked != 0 {
-					t.Errorf("the store was asked %d times", asked)
-				}
-			})
+			} else if opError := new(net.OpError); !errors.As(err, &opError) && !errors.Is(err, io.EOF) {
+				t.Logf("the client got %v", err)
+			}
+			s.ran(0)
+			if asked := s.store.acquires.Load(); asked != 0 {
+				t.Errorf("the store was asked %d times", asked)
+			}
 		})
 	}
 }

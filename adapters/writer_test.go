@@ -12,18 +12,15 @@ import (
 func TestInvalidStatusPanics(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{99, 1000, 12345} {
-		t.Run(fmt.Sprint(status), func(t *testing.T) {
-			t.Parallel()
-			onEveryRouter(t, func(t *testing.T, m mounting) {
-				r := route{handler: then(answering(status), write("hello"))}
-				_, bare := (&service{Handler: m.bare(r), TB: t}).try(payment("k"))
-				s := m.start(t, program{route: r})
-				_, guarded := s.try(payment("k"))
-				if guarded == nil || fmt.Sprint(guarded) != fmt.Sprint(bare) {
-					t.Errorf("panicked with %v, want %v", guarded, bare)
-				}
-				s.runsAgain(payment("k"))
-			})
+		onCase(t, fmt.Sprint(status), everyRouter, func(t *testing.T, m mounting) {
+			r := route{handler: then(answering(status), write("hello"))}
+			_, bare := (&service{Handler: m.bare(r), TB: t}).try(payment("k"))
+			s := m.start(t, program{route: r})
+			_, guarded := s.try(payment("k"))
+			if guarded == nil || fmt.Sprint(guarded) != fmt.Sprint(bare) {
+				t.Errorf("panicked with %v, want %v", guarded, bare)
+			}
+			s.runsAgain(payment("k"))
 		})
 	}
 }
@@ -40,37 +37,34 @@ func TestWritesAfterReturn(t *testing.T) {
 		{"empty", answering(http.StatusNoContent)},
 		{"freed", answering(http.StatusServiceUnavailable)},
 	} {
-		t.Run(row.name, func(t *testing.T) {
-			t.Parallel()
-			onEveryRouter(t, func(t *testing.T, m mounting) {
-				var kept http.ResponseWriter
-				s := m.start(t, program{route: route{handler: func(w http.ResponseWriter, r *http.Request) {
-					row.handler(w, r)
-					kept = w
-				}}})
-				first := s.do(payment("k"))
-				want := first.Body.String()
+		onCase(t, row.name, everyRouter, func(t *testing.T, m mounting) {
+			var kept http.ResponseWriter
+			s := m.start(t, program{route: route{handler: func(w http.ResponseWriter, r *http.Request) {
+				row.handler(w, r)
+				kept = w
+			}}})
+			first := s.do(payment("k"))
+			want := first.Body.String()
 
-				kept.Header().Set("X-Late", "yes")
-				kept.WriteHeader(http.StatusTeapot)
-				if n, err := kept.Write([]byte("late")); n != 0 || err == nil {
-					t.Errorf("Write returned %d, %v: want an error", n, err)
-				}
-				if n, err := kept.(interface{ WriteString(s string) (int, error) }).WriteString("late"); n != 0 || err == nil {
-					t.Errorf("WriteString returned %d, %v: want an error", n, err)
-				}
-				kept.(http.Flusher).Flush()
-				if _, _, err := http.NewResponseController(kept).Hijack(); err == nil {
-					t.Error("Hijack succeeded")
-				}
+			kept.Header().Set("X-Late", "yes")
+			kept.WriteHeader(http.StatusTeapot)
+			if n, err := kept.Write([]byte("late")); n != 0 || err == nil {
+				t.Errorf("Write returned %d, %v: want an error", n, err)
+			}
+			if n, err := kept.(interface{ WriteString(s string) (int, error) }).WriteString("late"); n != 0 || err == nil {
+				t.Errorf("WriteString returned %d, %v: want an error", n, err)
+			}
+			kept.(http.Flusher).Flush()
+			if _, _, err := http.NewResponseController(kept).Hijack(); err == nil {
+				t.Error("Hijack succeeded")
+			}
 
-				if first.Body.String() != want || first.Header().Get("X-Late") != "" {
-					t.Errorf("the response became %q %v", first.Body, first.Header())
-				}
-				if retry := s.do(payment("k")); strings.Contains(retry.Body.String(), "late") || retry.Header().Get("X-Late") != "" {
-					t.Errorf("the retry got %q %v", retry.Body, retry.Header())
-				}
-			})
+			if first.Body.String() != want || first.Header().Get("X-Late") != "" {
+				t.Errorf("the response became %q %v", first.Body, first.Header())
+			}
+			if retry := s.do(payment("k")); strings.Contains(retry.Body.String(), "late") || retry.Header().Get("X-Late") != "" {
+				t.Errorf("the retry got %q %v", retry.Body, retry.Header())
+			}
 		})
 	}
 }
