@@ -16,8 +16,8 @@ func chunked(r *http.Request) {
 	r.Body = io.NopCloser(struct{ io.Reader }{r.Body})
 }
 
-func limited(limit int64) route {
-	return route{policy: []policy.Option{policy.MaxRequestBytes(limit)}}
+func limited(limit int64) program {
+	return program{policy: []policy.Option{policy.MaxRequestBytes(limit)}}
 }
 
 // Case 33
@@ -36,7 +36,7 @@ func TestBodyOverTheLimit(t *testing.T) {
 		{name: "over the limit, chunked", body: amount + " ", change: chunked, status: http.StatusRequestEntityTooLarge},
 	} {
 		onCase(t, row.name, everyRouter, func(t *testing.T, m mounting) {
-			s := m.start(t, program{route: limited(limit)})
+			s := m.start(t, limited(limit))
 			request := post("/payments", "k", row.body)
 			if row.change != nil {
 				row.change(request)
@@ -46,9 +46,7 @@ func TestBodyOverTheLimit(t *testing.T) {
 				return
 			}
 			s.refuses(request, row.status, problem.BodyTooLarge)
-			if asked := s.store.acquires.Load(); asked != 0 {
-				t.Errorf("the store was asked %d times", asked)
-			}
+			s.claimed(0)
 		})
 	}
 }
@@ -68,7 +66,7 @@ func TestEndlessBodyIsReadToTheLimit(t *testing.T) {
 	t.Parallel()
 	const limit = 1 << 10
 	onEveryRouter(t, func(t *testing.T, m mounting) {
-		s := m.start(t, program{route: limited(limit)})
+		s := m.start(t, limited(limit))
 		body := new(endless)
 		s.refuses(payment("k", func(r *http.Request) { r.Body, r.ContentLength = body, -1 }),
 			http.StatusRequestEntityTooLarge, problem.BodyTooLarge)
@@ -100,11 +98,11 @@ func TestHandlerReadsAnEqualBody(t *testing.T) {
 		onCase(t, name, everyRouter, func(t *testing.T, m mounting) {
 			var read []byte
 			var length int64
-			s := m.start(t, program{route: route{handler: func(w http.ResponseWriter, r *http.Request) {
+			s := m.start(t, program{handler: func(w http.ResponseWriter, r *http.Request) {
 				read, _ = io.ReadAll(r.Body)
 				length = r.ContentLength
 				w.WriteHeader(http.StatusServiceUnavailable)
-			}}})
+			}})
 			untyped := post("/payments", "k", body, chunked)
 			untyped.Header.Del("Content-Type") // an empty body of unknown length and with a type has been read before
 			for _, request := range []*http.Request{post("/payments", "k", body), untyped} {
@@ -121,10 +119,10 @@ func TestHandlerReadsAForm(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {
 		var amounts []string
-		s := m.start(t, program{route: route{handler: func(_ http.ResponseWriter, r *http.Request) {
+		s := m.start(t, program{handler: func(_ http.ResponseWriter, r *http.Request) {
 			_ = r.ParseForm()
 			amounts = r.PostForm["amount"]
-		}}})
+		}})
 		s.do(post("/payments", "k", "amount=1&amount=2", header("Content-Type", "application/x-www-form-urlencoded")))
 		if strings.Join(amounts, ",") != "1,2" {
 			t.Errorf("the handler read %v", amounts)
@@ -164,7 +162,7 @@ func TestPayload(t *testing.T) {
 		{name: "duplicates of an excluded member", first: `{"a":1}`, second: `{"Nonce":1,"a":1,"nonce":2,"NONCE":3}`, same: true},
 	} {
 		onCase(t, row.name, everyRouter, func(t *testing.T, m mounting) {
-			s := m.start(t, program{route: route{policy: []policy.Option{policy.ExcludeFields("nonce", "meta.at")}}})
+			s := m.start(t, program{policy: []policy.Option{policy.ExcludeFields("nonce", "meta.at")}})
 			typed := header("Content-Type", "application/json")
 			if row.contentType != "" {
 				typed = header("Content-Type", row.contentType)

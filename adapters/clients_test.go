@@ -41,9 +41,9 @@ func refusals() []refusal {
 	var (
 		pay       = func() *http.Request { return payment("k") }
 		withKey   = func(key string) func() *http.Request { return func() *http.Request { return payment(key) } }
-		declaring = func(opts ...policy.Option) program { return program{route: route{policy: opts}} }
+		declaring = func(opts ...policy.Option) program { return program{policy: opts} }
 		on        = func(store storage.Store, opts ...policy.Option) program {
-			return program{store: store, route: route{policy: opts}}
+			return program{store: store, policy: opts}
 		}
 		outage     = errors.New("connection refused")
 		failOpen   = policy.OnStoreError(policy.FailOpen)
@@ -200,10 +200,10 @@ func TestInProgressLooksTheSameEverywhere(t *testing.T) {
 	onEveryRouter(t, func(t *testing.T, m mounting) {
 		var here *httptest.ResponseRecorder
 		var s *service
-		s = m.start(t, program{route: route{handler: func(w http.ResponseWriter, _ *http.Request) {
+		s = m.start(t, program{handler: func(w http.ResponseWriter, _ *http.Request) {
 			here = s.do(payment("k")) // the first has not finished
 			w.WriteHeader(http.StatusCreated)
-		}}})
+		}})
 		s.do(payment("k"))
 		s.ran(1)
 		for _, record := range []storage.Record{inFlight, abandoned} {
@@ -220,21 +220,20 @@ func TestFailOpen(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, inABubble(func(t *testing.T, m mounting) {
 		var body []byte
-		s := m.start(t, program{store: failing(errors.New("connection refused")), route: route{
+		s := m.start(t, program{
+			store:  failing(errors.New("connection refused")),
 			policy: []policy.Option{policy.OnStoreError(policy.FailOpen)},
 			handler: func(w http.ResponseWriter, r *http.Request) {
 				body, _ = io.ReadAll(r.Body)
 				created(w, r)
 			},
-		}})
+		})
 		for range 2 {
 			if answer := s.runsAgain(payment("k")); answer.Code != http.StatusCreated || string(body) != amount {
 				t.Errorf("got %d, and the handler read %q", answer.Code, body)
 			}
 		}
-		if unprotected := s.events.of(event.Unprotected); len(unprotected) != 2 {
-			t.Errorf("events are %+v, want %q a request", s.events.all, event.Unprotected)
-		}
+		s.reported(event.Unprotected, 2)
 	}))
 }
 

@@ -77,7 +77,7 @@ func TestCompressionInside(t *testing.T) {
 	paying := then(set("Content-Type", "application/json"), answering(201), write(body))
 	for _, first := range codings {
 		onCase(t, first, everyRouter, func(t *testing.T, m mounting) {
-			s := m.start(t, program{route: route{inside: []middleware{compressing}, handler: paying}})
+			s := m.start(t, program{inside: []middleware{compressing}, handler: paying})
 			if got := readable(t, s.do(payment("k", accepting(first))), first); got != body {
 				t.Errorf("the client got %q", got)
 			}
@@ -103,10 +103,10 @@ func TestAcceptEncodingStaysOutside(t *testing.T) {
 				after = r.Header.Get("Accept-Encoding")
 			})
 		}}
-		s := m.start(t, program{route: route{outside: []middleware{watching}, handler: func(w http.ResponseWriter, r *http.Request) {
+		s := m.start(t, program{outside: []middleware{watching}, handler: func(w http.ResponseWriter, r *http.Request) {
 			inside = r.Header.Get("Accept-Encoding") + r.Header.Get("User")
 			created(w, r)
-		}}})
+		}})
 		s.do(payment("k", accepting("gzip"), as("alice")))
 		if before != "gzip" || inside != "alice" || after != "gzip" {
 			t.Errorf("seen %q before, %q inside and %q after", before, inside, after)
@@ -122,8 +122,8 @@ func TestCompressionOutside(t *testing.T) {
 	paying := then(set("Content-Type", "application/json"), answering(201), write(strings.Repeat(`{"id":17}`, 100)))
 	for _, accepts := range []string{"gzip", "", "identity"} {
 		onCase(t, accepts, everyRouter, func(t *testing.T, m mounting) {
-			s := m.start(t, program{route: route{outside: []middleware{outside}, handler: paying, policy: []policy.Option{policy.MaxRequestBytes(100)}}})
-			plain := m.start(t, program{route: route{handler: paying, policy: []policy.Option{policy.MaxRequestBytes(100)}}})
+			s := m.start(t, program{outside: []middleware{outside}, handler: paying, policy: []policy.Option{policy.MaxRequestBytes(100)}})
+			plain := m.start(t, program{handler: paying, policy: []policy.Option{policy.MaxRequestBytes(100)}})
 			for _, request := range []func() *http.Request{
 				func() *http.Request { return payment("k", accepting(accepts)) },
 				func() *http.Request { return payment("k", accepting(accepts)) }, // the replay
@@ -168,7 +168,7 @@ func TestFilesOfAForm(t *testing.T) {
 	} {
 		onCase(t, row.name, everyRouter, func(t *testing.T, m mounting) {
 			var parsed *http.Request
-			s := m.start(t, program{store: row.store, route: route{policy: row.policy, handler: func(w http.ResponseWriter, r *http.Request) {
+			s := m.start(t, program{store: row.store, policy: row.policy, handler: func(w http.ResponseWriter, r *http.Request) {
 				if err := r.ParseMultipartForm(1); err != nil {
 					t.Error(err)
 				}
@@ -179,7 +179,7 @@ func TestFilesOfAForm(t *testing.T) {
 					file.Close()
 				}
 				row.end(w, r)
-			}}})
+			}})
 			s.try(post("/payments", "k", form, header("Content-Type", "multipart/form-data; boundary="+boundary)))
 			s.ran(1)
 			if file, err := parsed.MultipartForm.File["file"][0].Open(); err == nil {

@@ -62,7 +62,7 @@ func TestHijack(t *testing.T) {
 		},
 	} {
 		onCase(t, name, everyRouter, func(t *testing.T, m mounting) {
-			s := m.start(t, program{route: route{handler: handler}})
+			s := m.start(t, program{handler: handler})
 			client := serveService(s)
 			_, _, answer := client.dial(t.Context())
 			body, _ := io.ReadAll(answer.Body)
@@ -108,7 +108,7 @@ func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	for name, byWriter := range map[string]bool{"101 by the connection": false, "101 by the writer": true} {
 		onCase(t, name, everyRouter, func(t *testing.T, m mounting) {
-			s := m.start(t, program{route: route{handler: upgrade(byWriter)}})
+			s := m.start(t, program{handler: upgrade(byWriter)})
 			client := serveService(s)
 			request := client.request(http.MethodPost)
 			request.Body, request.ContentLength = http.NoBody, 0
@@ -137,10 +137,10 @@ func TestHijackThatIsNotSupported(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {
 		var err error
-		s := m.start(t, program{route: route{handler: func(w http.ResponseWriter, r *http.Request) {
+		s := m.start(t, program{handler: func(w http.ResponseWriter, r *http.Request) {
 			_, _, err = http.NewResponseController(w).Hijack()
 			created(w, r)
-		}}})
+		}})
 		client := serve(t, s, true) // HTTP/2 connections cannot be hijacked
 		first := client.send(http.MethodPost)
 		if !errors.Is(err, http.ErrNotSupported) {
@@ -163,7 +163,7 @@ func TestStreamIsNotHeldBack(t *testing.T) {
 	} {
 		onCase(t, row.name, everyRouter, func(t *testing.T, m mounting) {
 			arrived := make(chan struct{})
-			s := m.start(t, program{route: route{
+			s := m.start(t, program{
 				policy: []policy.Option{policy.MaxResponseBytes(keptBytes)},
 				handler: then(row.write, func(_ http.ResponseWriter, r *http.Request) {
 					select {
@@ -171,7 +171,7 @@ func TestStreamIsNotHeldBack(t *testing.T) {
 					case <-r.Context().Done():
 					}
 				}, write("bye\n")),
-			}})
+			})
 			client := serveService(s)
 			answer, err := client.Client().Do(client.request(http.MethodPost))
 			if err != nil {
@@ -198,11 +198,11 @@ func TestFlushStreamsEveryType(t *testing.T) {
 	for _, contentType := range []string{"text/event-stream", "application/json", ""} {
 		onCase(t, contentType, everyRouter, func(t *testing.T, m mounting) {
 			var sent *httptest.ResponseRecorder
-			s := m.start(t, program{route: route{handler: then(set("Content-Type", contentType), write("one"), flush, func(http.ResponseWriter, *http.Request) {
+			s := m.start(t, program{handler: then(set("Content-Type", contentType), write("one"), flush, func(http.ResponseWriter, *http.Request) {
 				if !sent.Flushed || sent.Body.String() != "one" {
 					t.Errorf("flushed is %v with %q, want one", sent.Flushed, sent.Body)
 				}
-			})}})
+			})})
 			sent = httptest.NewRecorder()
 			s.ServeHTTP(sent, payment("k"))
 			s.refuses(payment("k"), http.StatusConflict, problem.NotReplayable)
@@ -219,11 +219,11 @@ func TestStreamedFailureFreesTheKey(t *testing.T) {
 	} {
 		onCase(t, name, everyRouter, func(t *testing.T, m mounting) {
 			var s *service
-			s = m.start(t, program{route: route{handler: then(handler, func(http.ResponseWriter, *http.Request) {
+			s = m.start(t, program{handler: then(handler, func(http.ResponseWriter, *http.Request) {
 				if s.runs.Load() == 1 {
 					s.refuses(payment("k"), http.StatusConflict, problem.InProgress)
 				}
-			})}})
+			})})
 			s.do(payment("k"))
 			s.runsAgain(payment("k"))
 		})
@@ -236,7 +236,7 @@ func TestClientGone(t *testing.T) {
 	onEveryRouter(t, func(t *testing.T, m mounting) {
 		var gone <-chan struct{} // the connection's own context
 		started, finished := make(chan struct{}), make(chan error, 1)
-		s := m.start(t, program{route: route{
+		s := m.start(t, program{
 			outside: []middleware{before(func(_ http.ResponseWriter, r *http.Request) { gone = r.Context().Done() })},
 			handler: func(w http.ResponseWriter, r *http.Request) {
 				noticed := gone
@@ -245,7 +245,7 @@ func TestClientGone(t *testing.T) {
 				finished <- r.Context().Err()
 				created(w, r)
 			},
-		}})
+		})
 		client := serveService(s)
 		stored := s.events.next(event.Completed)
 		ctx, hangUp := context.WithCancel(t.Context())

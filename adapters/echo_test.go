@@ -44,7 +44,7 @@ func TestKeyEcho(t *testing.T) {
 		"a longer response": func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "9") },
 	} {
 		onCase(t, name, everyRouter, func(t *testing.T, m mounting) {
-			s := m.start(t, program{options: []core.Option{core.WithKeyEcho()}, route: route{handler: handler, policy: []policy.Option{policy.MaxResponseBytes(32)}}})
+			s := m.start(t, program{options: []core.Option{core.WithKeyEcho()}, handler: handler, policy: []policy.Option{policy.MaxResponseBytes(32)}})
 			for _, key := range []string{"k", "k", `"k"`} {
 				s.echoes(payment(key))
 			}
@@ -72,7 +72,7 @@ func TestKeyEchoOfProblems(t *testing.T) {
 		"observed":       policy.Observe(true),
 	} {
 		onCase(t, name, everyRouter, func(t *testing.T, m mounting) {
-			m.start(t, program{options: []core.Option{core.WithKeyEcho()}, route: route{policy: []policy.Option{option}}}).echoes(payment("k"))
+			m.start(t, program{options: []core.Option{core.WithKeyEcho()}, policy: []policy.Option{option}}).echoes(payment("k"))
 		})
 	}
 }

@@ -29,7 +29,7 @@ func TestEventsNameTheRoute(t *testing.T) {
 		if m.isGin() {
 			endpoint = "POST /payments/:id"
 		}
-		s := m.start(t, program{route: route{pattern: "/payments/{id}"}})
+		s := m.start(t, program{pattern: "/payments/{id}"})
 		s.do(post("/payments/17", "k", amount))
 		s.do(post("/payments/17", "k", amount))
 		s.do(post("/payments/17", "k", "{}"))

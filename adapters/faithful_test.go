@@ -21,12 +21,12 @@ type writing struct {
 	http1   bool // HTTP/2 differs
 }
 
-func (row writing) route() route {
+func (row writing) program() program {
 	method := http.MethodPost
 	if row.method != "" {
 		method = row.method
 	}
-	return route{method: method, handler: row.handler, policy: []policy.Option{
+	return program{method: method, handler: row.handler, policy: []policy.Option{
 		policy.Methods(method), policy.MaxResponseBytes(keptBytes),
 	}}
 }
@@ -57,8 +57,8 @@ func TestFaithfulness(t *testing.T) {
 }
 
 func (row writing) test(t *testing.T, m mounting, http2 bool) {
-	r := row.route()
-	s := m.start(t, program{route: r})
+	r := row.program()
+	s := m.start(t, r)
 	guarded := serve(t, s, http2)
 	bare := serve(t, m.bare(r), http2).send(r.method)
 

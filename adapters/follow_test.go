@@ -57,7 +57,7 @@ func TestStreamEndsWithItsClient(t *testing.T) {
 		onCase(t, row.name, everyRouter, func(t *testing.T, m mounting) {
 			for _, protocol := range protocols {
 				ended := make(chan error, 1)
-				p := program{route: route{policy: []policy.Option{policy.MaxResponseBytes(keptBytes), policy.MaxRun(3 * time.Second)}, handler: streaming(row.begin, ended)}}
+				p := program{policy: []policy.Option{policy.MaxResponseBytes(keptBytes), policy.MaxRun(3 * time.Second)}, handler: streaming(row.begin, ended)}
 				if row.relayed {
 					p.handler = relaying(t, p.handler)
 				}
@@ -119,7 +119,7 @@ func TestContextThatFollowsItsClient(t *testing.T) {
 			errHungUp := errors.New("the client hung up")
 			var before, cause error
 			hangUp := func(error) {}
-			s := m.start(t, program{route: route{
+			s := m.start(t, program{
 				policy: []policy.Option{policy.MaxResponseBytes(keptBytes), policy.MaxRun(3 * time.Second)},
 				handler: func(w http.ResponseWriter, r *http.Request) {
 					row.begin(w, r)
@@ -132,7 +132,7 @@ func TestContextThatFollowsItsClient(t *testing.T) {
 					}
 					cause = context.Cause(derived)
 				},
-			}})
+			})
 			send := func(ctx context.Context) {
 				var w *httptest.ResponseRecorder
 				ctx, hangUp = context.WithCancelCause(ctx)
@@ -155,12 +155,12 @@ func TestStreamOfAClientThatHasLeft(t *testing.T) {
 	onEveryRouter(t, func(t *testing.T, m mounting) {
 		ctx, hangUp := context.WithCancel(t.Context())
 		var before, after error
-		s := m.start(t, program{route: route{handler: func(w http.ResponseWriter, r *http.Request) {
+		s := m.start(t, program{handler: func(w http.ResponseWriter, r *http.Request) {
 			hangUp()
 			before = r.Context().Err()
 			events(w, r)
 			after = r.Context().Err()
-		}}})
+		}})
 		s.ServeHTTP(httptest.NewRecorder(), payment("k").WithContext(ctx))
 		if before != nil || !errors.Is(after, context.Canceled) {
 			t.Errorf("got %v and then %v, want nil and %v", before, after, context.Canceled)
@@ -176,7 +176,7 @@ func TestHijackedConnectionAndItsContext(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {
 		contexts := make(chan context.Context, 1)
-		s := m.start(t, program{route: route{handler: func(w http.ResponseWriter, r *http.Request) {
+		s := m.start(t, program{handler: func(w http.ResponseWriter, r *http.Request) {
 			conn, stream, err := http.NewResponseController(w).Hijack()
 			if err != nil {
 				panic(err)
@@ -189,7 +189,7 @@ func TestHijackedConnectionAndItsContext(t *testing.T) {
 			}
 			_, _ = stream.ReadByte() // until the client hangs up
 			contexts <- r.Context()
-		}}})
+		}})
 		client := serveService(s)
 		conn, _, answer := client.dial(t.Context())
 		if answer.StatusCode != http.StatusAccepted {

@@ -19,14 +19,14 @@ func TestFormOfTooManyFields(t *testing.T) {
 	rest := strings.Repeat("&b=1&a=1", 5000)
 	onEveryRouter(t, func(t *testing.T, m mounting) {
 		fields := 0
-		s := m.start(t, program{route: route{
+		s := m.start(t, program{
 			policy: []policy.Option{policy.ExcludeFields("nonce")},
 			handler: func(w http.ResponseWriter, r *http.Request) {
 				_ = r.ParseForm() // its error is the limit's
 				fields = len(r.PostForm)
 				created(w, r)
 			},
-		}})
+		})
 		s.runsAgain(post("/payments", "few", "nonce=1&a=1&b=1", ofForm))
 		if fields != 3 {
 			t.Errorf("the handler reads %d fields, want 3", fields)

@@ -93,12 +93,8 @@ func TestGuardWithNothingBehind(t *testing.T) {
 			for range 2 {
 				s.refuses(payment("k"), http.StatusInternalServerError, problem.WrongSetup)
 			}
-			if refused := s.events.of(event.WrongSetup); len(refused) != 2 || refused[0].code != problem.WrongSetup {
-				t.Errorf("events are %+v", refused)
-			}
-			if asked := s.store.acquires.Load(); asked != 0 {
-				t.Errorf("the store was asked %d times", asked)
-			}
+			s.reported(event.WrongSetup, 2, problem.WrongSetup)
+			s.claimed(0)
 		})
 	}
 }
@@ -109,9 +105,7 @@ func TestPolicyAfterItsHandler(t *testing.T) {
 	t.Parallel()
 	s := startPlaced(t, func(g *idemgin.Guard, e *gin.Engine, pay gin.HandlerFunc) { e.POST("/payments", pay, g.Policy()) })
 	for range 2 {
-		if answer := s.runsAgain(payment("k")); answer.Code != http.StatusCreated || answer.Body.String() != "made" {
-			t.Errorf("got %d %q", answer.Code, answer.Body)
-		}
+		s.gets(s.runsAgain(payment("k")), http.StatusCreated, "made")
 	}
 	if reported := s.events.of(event.WrongSetup); len(reported) != 2 || s.store.acquires.Load() != 0 {
 		t.Errorf("events are %+v, and the store was asked %d times", reported, s.store.acquires.Load())
@@ -154,9 +148,7 @@ func TestGuardThatAFunctionCalls(t *testing.T) {
 		e.POST("/payments", generated(pay, g.Policy(policy.Observe(true))))
 	})
 	observing.runsAgain(payment("k"))
-	if reported := observing.events.of(event.WrongSetup); len(reported) != 1 {
-		t.Errorf("events are %+v", observing.events.all)
-	}
+	observing.reported(event.WrongSetup, 1)
 	other := startPlaced(t, func(g *idemgin.Guard, e *gin.Engine, pay gin.HandlerFunc) {
 		e.GET("/payments", generated(pay, g.Policy()))
 	})

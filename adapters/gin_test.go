@@ -78,8 +78,8 @@ func TestGinFaithfulness(t *testing.T) {
 	t.Parallel()
 	for _, row := range ginWritings {
 		onCase(t, row.name, "gin/", func(t *testing.T, m mounting) {
-			r := route{native: row.handler}
-			s := m.start(t, program{route: r})
+			r := program{native: row.handler}
+			s := m.start(t, r)
 			client := serveService(s)
 			bare := serve(t, m.bare(r), false).send(http.MethodPost)
 			first := client.send(http.MethodPost)
@@ -117,8 +117,8 @@ func TestGinWriterState(t *testing.T) {
 		func(c *gin.Context) { c.Writer.Write(nil) },
 	}
 	onRouters(t, "gin/", func(t *testing.T, m mounting) {
-		watch := func(seen *[]string) route {
-			return route{
+		watch := func(seen *[]string) program {
+			return program{
 				outside: []middleware{{gin: func(c *gin.Context) { c.Next(); *seen = append(*seen, "outside: "+state(c)) }}},
 				native: func(c *gin.Context) {
 					for _, step := range steps {
@@ -130,7 +130,7 @@ func TestGinWriterState(t *testing.T) {
 		}
 		var bare, guarded []string
 		(&service{Handler: m.bare(watch(&bare)), TB: t}).do(payment("k"))
-		m.start(t, program{route: watch(&guarded)}).do(payment("k"))
+		m.start(t, watch(&guarded)).do(payment("k"))
 		for i := range bare {
 			if guarded[i] != bare[i] {
 				t.Errorf("step %d: %s\nwant    %s", i, guarded[i], bare[i])
@@ -143,8 +143,8 @@ func TestGinWriterState(t *testing.T) {
 func TestGinWriterStateAfterHijack(t *testing.T) {
 	t.Parallel()
 	onRouters(t, "gin/", func(t *testing.T, m mounting) {
-		states := func(seen *[]string) route {
-			return route{native: func(c *gin.Context) {
+		states := func(seen *[]string) program {
+			return program{native: func(c *gin.Context) {
 				conn, _, err := c.Writer.Hijack()
 				if err != nil {
 					panic(err)
@@ -156,7 +156,7 @@ func TestGinWriterStateAfterHijack(t *testing.T) {
 		}
 		var bare, guarded []string
 		serve(t, m.bare(states(&bare)), false).send(http.MethodPost)
-		serveService(m.start(t, program{route: states(&guarded)})).send(http.MethodPost)
+		serveService(m.start(t, states(&guarded))).send(http.MethodPost)
 		if !slices.Equal(guarded, bare) {
 			t.Errorf("guarded %v, want %v", guarded, bare)
 		}
@@ -168,7 +168,7 @@ func TestGinWriterStateAfterHijack(t *testing.T) {
 func TestGinHijackAfterStatus(t *testing.T) {
 	t.Parallel()
 	onRouters(t, "gin/", func(t *testing.T, m mounting) {
-		r := route{native: func(c *gin.Context) {
+		r := program{native: func(c *gin.Context) {
 			c.Status(http.StatusAccepted)
 			conn, _, err := c.Writer.Hijack()
 			if err != nil {
@@ -178,7 +178,7 @@ func TestGinHijackAfterStatus(t *testing.T) {
 			conn.Close()
 		}}
 		bare := serve(t, m.bare(r), false).send(http.MethodPost)
-		client := serveService(m.start(t, program{route: r}))
+		client := serveService(m.start(t, r))
 		equalSeen(t, "first answer against the bare handler's", client.send(http.MethodPost), bare)
 		client.conflicts(problem.NotReplayable)
 	})
@@ -189,8 +189,8 @@ func TestGinHijackAfterStatus(t *testing.T) {
 func TestGinSwallowsInformationalResponses(t *testing.T) {
 	t.Parallel()
 	onRouters(t, "gin/", func(t *testing.T, m mounting) {
-		r := route{handler: then(set("Link", "</a.css>"), answering(http.StatusEarlyHints), created)}
-		client := serveService(m.start(t, program{route: r}))
+		r := program{handler: then(set("Link", "</a.css>"), answering(http.StatusEarlyHints), created)}
+		client := serveService(m.start(t, r))
 		bare := serve(t, m.bare(r), false).send(http.MethodPost)
 		first := client.send(http.MethodPost)
 		equalSeen(t, "first answer against the bare handler's", first, bare)

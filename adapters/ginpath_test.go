@@ -137,12 +137,8 @@ func TestGinDetour(t *testing.T) {
 			s.ran(1)
 			s.do(post(way.path, "other", amount))
 			s.ran(2)
-			if executed := s.events.of(event.Execute); len(executed) != 2 {
-				t.Errorf("events are %+v, want two runs", s.events.all)
-			}
-			if answer := s.do(post("/nowhere", "k", amount)); answer.Code != http.StatusNotFound {
-				t.Errorf("an unknown path got %d, want 404", answer.Code)
-			}
+			s.reported(event.Execute, 2)
+			s.gets(s.do(post("/nowhere", "k", amount)), http.StatusNotFound)
 		})
 		t.Run(name+", at once", func(t *testing.T) {
 			t.Parallel()
@@ -176,9 +172,7 @@ func TestGinMethodWrittenBeforeTheTable(t *testing.T) {
 	for range 2 {
 		s.refuses(post("/payments", "k", amount, written(http.MethodPut)), http.StatusInternalServerError, problem.WrongSetup)
 	}
-	if wrong := s.events.of(event.WrongSetup); len(wrong) != 2 || wrong[0].code != problem.WrongSetup {
-		t.Errorf("events are %+v, want one a request", s.events.all)
-	}
+	s.reported(event.WrongSetup, 2, problem.WrongSetup)
 	s.runsAgain(post("/payments", "k", amount, with(http.MethodPut))) // another route, without a row
 	s.runsAgain(post("/payments", "k", amount, with(http.MethodPut)))
 }

@@ -18,7 +18,7 @@ func TestIncludeHeaders(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {
 		for _, text := range []string{amount, ""} {
-			s := m.start(t, program{route: route{policy: []policy.Option{policy.IncludeHeaders("x-api-version")}}})
+			s := m.start(t, program{policy: []policy.Option{policy.IncludeHeaders("x-api-version")}})
 			s.runsAgain(post("/payments", "k", text, version("1")))
 			s.replays(post("/payments", "k", text, version("1"), func(r *http.Request) { r.Header.Set("X-Other", "2") }))
 			s.refuses(post("/payments", "k", text, version("2")), http.StatusUnprocessableEntity, problem.KeyReused)
@@ -33,7 +33,7 @@ func TestIncludeHeaders(t *testing.T) {
 func TestIncludeFields(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {
-		s := m.start(t, program{route: route{policy: []policy.Option{policy.IncludeFields("amount", "currency")}}})
+		s := m.start(t, program{policy: []policy.Option{policy.IncludeFields("amount", "currency")}})
 		s.runsAgain(payment("k"))
 		s.replays(post("/payments", "k", `{"sentAt":1,"currency":"EUR","amount":1999}`))
 		s.refuses(post("/payments", "k", `{"amount":1998,"currency":"EUR"}`), http.StatusUnprocessableEntity, problem.KeyReused)
@@ -48,7 +48,7 @@ func TestIncludeFields(t *testing.T) {
 func TestExactBytes(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {
-		s := m.start(t, program{route: route{policy: []policy.Option{policy.ExactBytes(true)}}, options: []core.Option{core.WithDiffers()}})
+		s := m.start(t, program{policy: []policy.Option{policy.ExactBytes(true)}, options: []core.Option{core.WithDiffers()}})
 		const first = `{"amount":1999,"currency":"EUR"}`
 		s.runsAgain(post("/payments", "k", first))
 		s.replays(post("/payments", "k", first))

@@ -76,11 +76,9 @@ func TestMalformedKeyNeverReachesTheStore(t *testing.T) {
 	for name, lines := range malformed {
 		onCase(t, name, everyRouter, func(t *testing.T, m mounting) {
 			for _, required := range []bool{true, false} {
-				s := m.start(t, program{route: route{policy: []policy.Option{policy.Required(required)}}})
+				s := m.start(t, program{policy: []policy.Option{policy.Required(required)}})
 				s.refuses(payment("", func(r *http.Request) { r.Header[core.KeyHeader] = lines }), http.StatusBadRequest, problem.KeyInvalid)
-				if asked := s.store.acquires.Load(); asked != 0 {
-					t.Errorf("the store was asked %d times", asked)
-				}
+				s.claimed(0)
 			}
 		})
 	}
@@ -89,16 +87,14 @@ func TestMalformedKeyNeverReachesTheStore(t *testing.T) {
 func TestKeyNotRequired(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {
-		s := m.start(t, program{route: route{policy: []policy.Option{policy.Required(false)}}})
+		s := m.start(t, program{policy: []policy.Option{policy.Required(false)}})
 		withoutKey := func(r *http.Request) { r.Header.Del(core.KeyHeader) }
 		s.runsAgain(payment("", withoutKey))
 		answer := s.runsAgain(payment("", withoutKey))
 		if answer.Code != http.StatusCreated || s.store.acquires.Load() != 0 {
 			t.Errorf("got %d after %d claims, want 201 after none", answer.Code, s.store.acquires.Load())
 		}
-		if without := s.events.of(event.NoKey); len(without) != 2 {
-			t.Errorf("%d events %q, want one a request", len(without), event.NoKey)
-		}
+		s.reported(event.NoKey, 2)
 		s.runsAgain(payment("k"))
 		s.replays(payment("k"))
 	})
@@ -109,7 +105,7 @@ func TestKeyNotRequired(t *testing.T) {
 func TestOtherMethodsPassThrough(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {
-		s := m.start(t, program{scope: nobody, route: route{method: http.MethodPut}})
+		s := m.start(t, program{scope: nobody, method: http.MethodPut})
 		put := func(r *http.Request) {
 			r.Method = http.MethodPut
 			r.Header[core.KeyHeader] = []string{"a", "b"}
@@ -134,7 +130,7 @@ func TestMethodsOfThePolicy(t *testing.T) {
 		{http.MethodDelete, []policy.Option{policy.Methods("POST", "DELETE")}},
 	} {
 		onCase(t, row.method, everyRouter, func(t *testing.T, m mounting) {
-			s := m.start(t, program{route: route{method: row.method, policy: row.policy}})
+			s := m.start(t, program{method: row.method, policy: row.policy})
 			by := func(r *http.Request) { r.Method = row.method }
 			s.runsAgain(payment("k", by))
 			s.replays(payment("k", by))

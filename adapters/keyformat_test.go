@@ -21,7 +21,7 @@ func TestKeyFormat(t *testing.T) {
 		{policy.KeyPattern("ord_[0-9]{6}"), "ord_000017", "Idempotency-Key must be a key that matches ord_[0-9]{6}"},
 	} {
 		onCase(t, row.format.String(), everyRouter, func(t *testing.T, m mounting) {
-			s := m.start(t, program{route: route{policy: []policy.Option{policy.KeyFormat(row.format)}}})
+			s := m.start(t, program{policy: []policy.Option{policy.KeyFormat(row.format)}})
 			s.runsAgain(payment(row.key))
 			s.replays(payment(`"` + row.key + `"`))
 			for _, key := range []string{"k", row.key + "0"} {
@@ -31,7 +31,7 @@ func TestKeyFormat(t *testing.T) {
 				}
 			}
 			s.ran(1)
-			field := m.start(t, program{route: route{policy: []policy.Option{policy.KeyFormat(row.format), policy.KeyField("id")}}})
+			field := m.start(t, program{policy: []policy.Option{policy.KeyFormat(row.format), policy.KeyField("id")}})
 			field.runsAgain(body(`{"id":"` + row.key + `"}`))
 			if p := problemIn(t, field.do(body(`{"id":"k"}`))); p.Code != problem.KeyInvalid || p.Error != strings.Replace(row.want, "Idempotency-Key", "id", 1) {
 				t.Errorf("got %+v, want a problem that names the field", p)

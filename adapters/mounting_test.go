@@ -13,19 +13,20 @@ import (
 	idemchi "github.com/oncekey/oncekey/adapters/chi"
 	idemgin "github.com/oncekey/oncekey/adapters/gin"
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/policy"
 )
 
 // mounting is one way to guard a route. The contract holds for each of them.
 type mounting struct {
 	name string
-	// mount returns a program with one route. It is guarded by the engine, or
-	// bare if that is nil.
-	mount func(engine *core.Engine, r route) http.Handler
+	// mount declares the route. It is guarded by the engine, or bare if that is nil.
+	mount func(engine *core.Engine, r program) http.Handler
 }
 
-// route is the route under test.
-type route struct {
+// program is a test's program, with one route. The defaults are POST /payments, created, one
+// shared scope and a memory store.
+type program struct {
 	method, pattern string // the pattern as net/http and chi write it
 	// handler is written once for all routers; on gin it gets c.Writer and
 	// c.Request. native, if there is one, takes its place on gin.
@@ -34,6 +35,9 @@ type route struct {
 	policy  []policy.Option
 	outside []middleware // around the guard, outermost first
 	inside  []middleware // between the guard and the handler
+	scope   core.Scope
+	store   storage.Store
+	options []core.Option
 }
 
 // middleware is one that every router can take in its own way.
@@ -44,28 +48,28 @@ type middleware struct {
 
 var mountings = []mounting{
 	{"net_http", onServeMux},
-	{"chi/Policy", onChi(func(r chi.Router, guard *idemchi.Guard, rt route) {
+	{"chi/Policy", onChi(func(r chi.Router, guard *idemchi.Guard, rt program) {
 		r.With(guard.Policy(rt.policy...)).Method(rt.method, rt.pattern, rt.std())
 	})},
-	{"chi/Handle", onChi(func(r chi.Router, guard *idemchi.Guard, rt route) {
+	{"chi/Handle", onChi(func(r chi.Router, guard *idemchi.Guard, rt program) {
 		r.Method(rt.method, rt.pattern, guard.Handle(rt.std().ServeHTTP, rt.policy...))
 	})},
-	{"chi/group", onChi(func(r chi.Router, guard *idemchi.Guard, rt route) {
+	{"chi/group", onChi(func(r chi.Router, guard *idemchi.Guard, rt program) {
 		r.Group(func(r chi.Router) {
 			r.Use(guard.Policy(rt.policy...))
 			r.Method(rt.method, rt.pattern, rt.std())
 		})
 	})},
-	{"gin/Handle", onGin(func(r gin.IRouter, guard *idemgin.Guard, rt route) {
+	{"gin/Handle", onGin(func(r gin.IRouter, guard *idemgin.Guard, rt program) {
 		chain := rt.chain()
 		chain[0] = guard.Handle(chain[0], rt.policy...)
 		r.Handle(rt.method, rt.ginPattern(), chain...)
 	})},
-	{"gin/Policy", onGin(func(r gin.IRouter, guard *idemgin.Guard, rt route) {
+	{"gin/Policy", onGin(func(r gin.IRouter, guard *idemgin.Guard, rt program) {
 		chain := append(gin.HandlersChain{guard.Policy(rt.policy...)}, rt.chain()...)
 		r.Handle(rt.method, rt.ginPattern(), chain...)
 	})},
-	{"gin/group", onGin(func(r gin.IRouter, guard *idemgin.Guard, rt route) {
+	{"gin/group", onGin(func(r gin.IRouter, guard *idemgin.Guard, rt program) {
 		r.Group("/", guard.Policy(rt.policy...)).Handle(rt.method, rt.ginPattern(), rt.chain()...)
 	})},
 }
@@ -110,7 +114,7 @@ func onRouters(t *testing.T, prefix string, test func(t *testing.T, m mounting))
 // isGin reports whether gin's own behaviour is the reference.
 func (m mounting) isGin() bool { return strings.HasPrefix(m.name, "gin/") }
 
-func onServeMux(engine *core.Engine, r route) http.Handler {
+func onServeMux(engine *core.Engine, r program) http.Handler {
 	handler := r.std()
 	if engine != nil {
 		handler = engine.Handler(handler, r.policy...)
@@ -120,8 +124,8 @@ func onServeMux(engine *core.Engine, r route) http.Handler {
 	return wrap(mux, r.outside)
 }
 
-func onChi(declare func(chi.Router, *idemchi.Guard, route)) func(*core.Engine, route) http.Handler {
-	return func(engine *core.Engine, r route) http.Handler {
+func onChi(declare func(chi.Router, *idemchi.Guard, program)) func(*core.Engine, program) http.Handler {
+	return func(engine *core.Engine, r program) http.Handler {
 		router := chi.NewRouter()
 		for _, m := range r.outside {
 			router.Use(m.std)
@@ -135,8 +139,8 @@ func onChi(declare func(chi.Router, *idemchi.Guard, route)) func(*core.Engine, r
 	}
 }
 
-func onGin(declare func(gin.IRouter, *idemgin.Guard, route)) func(*core.Engine, route) http.Handler {
-	return func(engine *core.Engine, r route) http.Handler {
+func onGin(declare func(gin.IRouter, *idemgin.Guard, program)) func(*core.Engine, program) http.Handler {
+	return func(engine *core.Engine, r program) http.Handler {
 		router := gin.New()
 		for _, m := range r.outside {
 			if m.gin != nil {
@@ -159,10 +163,10 @@ func onGin(declare func(gin.IRouter, *idemgin.Guard, route)) func(*core.Engine, 
 }
 
 // std returns the handler with the middleware inside the guard.
-func (r route) std() http.Handler { return wrap(r.handler, r.inside) }
+func (r program) std() http.Handler { return wrap(r.handler, r.inside) }
 
 // chain is std as gin chains it.
-func (r route) chain() gin.HandlersChain {
+func (r program) chain() gin.HandlersChain {
 	var chain gin.HandlersChain
 	for _, m := range r.inside {
 		chain = append(chain, m.gin)
@@ -174,7 +178,7 @@ func (r route) chain() gin.HandlersChain {
 }
 
 // ginPattern writes /payments/{id} as /payments/:id.
-func (r route) ginPattern() string {
+func (r program) ginPattern() string {
 	return strings.NewReplacer("{", ":", "}", "").Replace(r.pattern)
 }
 

@@ -30,7 +30,7 @@ func TestIncludedNamesAreTheHandlers(t *testing.T) {
 	} {
 		onCase(t, row.name, everyRouter, func(t *testing.T, m mounting) {
 			var read order
-			s := m.start(t, program{route: route{
+			s := m.start(t, program{
 				policy: []policy.Option{policy.IncludeFields("sku", "kind")},
 				handler: func(w http.ResponseWriter, r *http.Request) {
 					read = order{}
@@ -39,7 +39,7 @@ func TestIncludedNamesAreTheHandlers(t *testing.T) {
 					}
 					created(w, r)
 				},
-			}})
+			})
 			s.runsAgain(post("/payments", "k", row.first))
 			first := read
 			s.runsAgain(post("/payments", "j", row.other))
@@ -55,10 +55,10 @@ func TestIncludedNamesAreTheHandlers(t *testing.T) {
 func TestIncludedNamesInAnotherSpelling(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {
-		s := m.start(t, program{route: route{policy: []policy.Option{policy.IncludeFields("sku")}}})
+		s := m.start(t, program{policy: []policy.Option{policy.IncludeFields("sku")}})
 		s.runsAgain(post("/payments", "k", `{"ſku":"chair","at":1}`))
 		s.replays(post("/payments", "k", `{"ſku":"chair","at":2}`))
-		s = m.start(t, program{route: route{policy: []policy.Option{policy.ExcludeFields("sentAt", "meta.kind")}}})
+		s = m.start(t, program{policy: []policy.Option{policy.ExcludeFields("sentAt", "meta.kind")}})
 		s.runsAgain(post("/payments", "k", `{"amount":1,"ſentAt":1,"meta":{"Kind":1}}`))
 		s.replays(post("/payments", "k", `{"amount":1,"sentAt":2,"meta":{"KIND":2}}`))
 	})
@@ -69,7 +69,7 @@ func TestKeyFieldIsTheHandlers(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {
 		var decoded, key string
-		p := program{route: route{policy: []policy.Option{policy.KeyField("sku")}}}
+		p := program{policy: []policy.Option{policy.KeyField("sku")}}
 		p.handler = func(w http.ResponseWriter, r *http.Request) {
 			var read order
 			if err := json.NewDecoder(r.Body).Decode(&read); err != nil {
@@ -96,13 +96,13 @@ func TestKeyFieldIsTheHandlers(t *testing.T) {
 func TestRedactedNamesInAnotherSpelling(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {
-		s := m.start(t, program{route: route{
+		s := m.start(t, program{
 			policy: []policy.Option{policy.RedactFields("token", "card.secret")},
 			handler: func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", "application/json")
 				w.Write([]byte(`{"id":1,"to\u212Aen":"t","card":{"ſecret":"s"}}`))
 			},
-		}})
+		})
 		s.runsAgain(payment("k"))
 		if got := s.replays(payment("k")).Body.String(); got != `{"id":1,"card":{}}` {
 			t.Errorf("the replay is %s", got)

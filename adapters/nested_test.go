@@ -78,9 +78,7 @@ func TestRoutePolicyCounts(t *testing.T) {
 			s.refuses(post("/plain", "k", large), http.StatusRequestEntityTooLarge, problem.BodyTooLarge)
 			s.runsAgain(post("/plain", "k", amount))
 			s.replays(post("/plain", "k", amount))
-			if claims := s.store.acquires.Load(); claims != 10 {
-				t.Errorf("the store was asked %d times, want once a request", claims)
-			}
+			s.claimed(10)
 		})
 	}
 }
@@ -95,9 +93,7 @@ func TestRoutePolicyCountsWhereOneObserves(t *testing.T) {
 			s := startNested(t, nest)
 			s.runsAgain(payment("k"))
 			s.runsAgain(payment("k"))
-			if replays := s.events.of(event.Replay); len(replays) != 1 {
-				t.Errorf("observed replays are %+v, want one", replays)
-			}
+			s.reported(event.Replay, 1)
 		})
 	}
 	var s *service
@@ -149,9 +145,7 @@ func TestHiddenInnerPolicyIsRefused(t *testing.T) {
 				}
 			}
 			s.ran(0)
-			if events := s.events.of(event.WrongSetup); len(events) != 2 {
-				t.Errorf("events are %+v, want one a request", events)
-			}
+			s.reported(event.WrongSetup, 2)
 		})
 	}
 }

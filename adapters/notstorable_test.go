@@ -26,9 +26,7 @@ func TestResponseThatTheStoreRefuses(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {
 		s := m.start(t, program{store: narrowStore{memstore.New()}})
-		if w := s.do(post("/payments", "k", amount)); w.Code != http.StatusCreated || w.Body.String() != `{"id":17}` {
-			t.Errorf("the client gets %d %s, want its response", w.Code, w.Body)
-		}
+		s.gets(s.do(post("/payments", "k", amount)), http.StatusCreated, `{"id":17}`)
 		s.refuses(post("/payments", "k", amount), http.StatusConflict, problem.NotReplayable)
 		s.ran(1)
 	})

@@ -52,7 +52,7 @@ func TestOuterHeaders(t *testing.T) {
 		{name: "set inside", header: "Location", handler: func(h http.Header) { h.Set("Location", "/payments/17") }, first: []string{"/payments/17"}, replay: []string{"/payments/17"}},
 	} {
 		onCase(t, row.name, everyRouter, func(t *testing.T, m mounting) {
-			s := m.start(t, program{route: route{
+			s := m.start(t, program{
 				outside: []middleware{outer()},
 				handler: func(w http.ResponseWriter, _ *http.Request) {
 					if row.handler != nil {
@@ -60,7 +60,7 @@ func TestOuterHeaders(t *testing.T) {
 					}
 					w.WriteHeader(http.StatusCreated)
 				},
-			}})
+			})
 			first := s.do(payment("k")).Result().Header[row.header]
 			replay := s.replays(payment("k")).Result().Header[row.header]
 			if !slices.Equal(first, row.first) || !slices.Equal(replay, row.replay) {
@@ -74,7 +74,7 @@ func TestOuterHeaders(t *testing.T) {
 func TestOuterHeadersOfProblems(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {
-		s := m.start(t, program{route: route{outside: []middleware{outer()}}})
+		s := m.start(t, program{outside: []middleware{outer()}})
 		s.refuses(payment(""), http.StatusBadRequest, problem.KeyInvalid)
 		answer := s.do(payment(""))
 		if id := answer.Header().Get("X-Request-Id"); id != "2" || answer.Header().Get("Vary") != "Origin" {
@@ -87,7 +87,7 @@ func TestOuterHeadersOfProblems(t *testing.T) {
 func TestHeaderValueWithALineBreak(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {
-		s := m.start(t, program{route: route{handler: then(set("X-Note", "a\r\nX-Admin: yes"), created)}})
+		s := m.start(t, program{handler: then(set("X-Note", "a\r\nX-Admin: yes"), created)})
 		for _, answer := range []*httptest.ResponseRecorder{s.do(payment("k")), s.replays(payment("k"))} {
 			if note := answer.Result().Header["X-Note"]; note != nil {
 				t.Errorf("sent %q", note)
@@ -105,11 +105,11 @@ func TestHeadersThatAreNotReplayed(t *testing.T) {
 	}
 	for _, name := range names {
 		onCase(t, name, everyRouter, func(t *testing.T, m mounting) {
-			s := m.start(t, program{route: route{handler: func(w http.ResponseWriter, _ *http.Request) {
+			s := m.start(t, program{handler: func(w http.ResponseWriter, _ *http.Request) {
 				w.Header()[name] = []string{"first", "second"}
 				w.Header().Set("Location", "/payments/17")
 				w.WriteHeader(http.StatusCreated)
-			}}})
+			}})
 			first, replay := s.do(payment("k")), s.replays(payment("k"))
 			if got := first.Result().Header[name]; !slices.Equal(got, []string{"first", "second"}) {
 				t.Errorf("first sent with %q", got)
@@ -137,10 +137,10 @@ func TestNominatedHeadersAreNotReplayed(t *testing.T) {
 		for _, spelled := range []string{"X-Hop", "x-hop"} {
 			for _, name := range []string{"Connection", "connection"} {
 				onCase(t, row.name+"/"+name+"/"+spelled, everyRouter, func(t *testing.T, m mounting) {
-					s := m.start(t, program{route: route{
+					s := m.start(t, program{
 						policy:  []policy.Option{policy.KeepHeaders("X-Hop")},
 						handler: then(set(name, row.connection...), set(spelled, "a", "b"), set("X-Kept", "yes"), created),
-					}})
+					})
 					first, replay := s.do(payment("k")), s.replays(payment("k"))
 					if got := first.Result().Header[spelled]; !slices.Equal(got, []string{"a", "b"}) {
 						t.Errorf("first sent with %q", got)
@@ -158,14 +158,14 @@ func TestNominatedHeadersAreNotReplayed(t *testing.T) {
 func TestHeadersThatThePolicyKeeps(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {
-		s := m.start(t, program{route: route{
+		s := m.start(t, program{
 			policy: []policy.Option{policy.KeepHeaders("set-cookie", "Date")},
 			handler: func(w http.ResponseWriter, _ *http.Request) {
 				w.Header()["Set-Cookie"] = []string{"b=2", "a=1", "b=2"}
 				w.Header().Set("Date", "Thu, 01 Jan 1970 00:00:00 GMT")
 				w.WriteHeader(http.StatusCreated)
 			},
-		}})
+		})
 		first, replay := s.do(payment("k")).Result().Header, s.replays(payment("k")).Result().Header
 		first.Set(marker, "true")
 		if !equalHeaders(first, replay) || len(replay["Set-Cookie"]) != 3 {
@@ -190,7 +190,7 @@ func TestHandlerCannotForgeTheMarker(t *testing.T) {
 		"and streamed": func(w http.ResponseWriter, _ *http.Request) { w.Header().Set(marker, "true"); w.(http.Flusher).Flush() },
 	} {
 		onCase(t, name, everyRouter, func(t *testing.T, m mounting) {
-			s := m.start(t, program{route: route{handler: then(forge, created)}})
+			s := m.start(t, program{handler: then(forge, created)})
 			first := s.do(payment("k")).Result()
 			for _, where := range []http.Header{first.Header, first.Trailer} {
 				for spelled, values := range where {
@@ -226,7 +226,7 @@ func TestProblemsInAnotherForm(t *testing.T) {
 		http.Error(w, p.Code, p.Status)
 	})
 	onEveryRouter(t, func(t *testing.T, m mounting) {
-		s := m.start(t, program{options: []core.Option{plain}, route: route{handler: then(executed, panicking)}})
+		s := m.start(t, program{options: []core.Option{plain}, handler: then(executed, panicking)})
 		want := func(answer *httptest.ResponseRecorder, status int, code string) {
 			t.Helper()
 			if answer.Code != status || answer.Body.String() != code+"\n" || answer.Header().Get("X-Path") != "/payments" {

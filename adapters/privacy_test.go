@@ -55,12 +55,10 @@ func TestErrorsOfHandlersAreNotShown(t *testing.T) {
 		var log bytes.Buffer
 		logger := slog.New(slog.NewTextHandler(&log, nil))
 		s := m.start(t, program{
-			route: route{
-				handler: answering(http.StatusTooManyRequests),
-				native: func(c *gin.Context) {
-					_ = c.Error(failure.Retryable(fmt.Errorf("%q is no number", card)))
-					c.Status(http.StatusConflict)
-				},
+			handler: answering(http.StatusTooManyRequests),
+			native: func(c *gin.Context) {
+				_ = c.Error(failure.Retryable(fmt.Errorf("%q is no number", card)))
+				c.Status(http.StatusConflict)
 			},
 			options: []core.Option{core.WithObserver(event.Log(logger))},
 		})

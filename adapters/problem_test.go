@@ -111,7 +111,7 @@ func TestHeadersOfProblemsAfterTheHandler(t *testing.T) {
 		{problem.HandlerFailed, then(executed, untilCancelled), false},
 	} {
 		onCase(t, row.code, everyRouter, inABubble(func(t *testing.T, m mounting) {
-			s := m.start(t, program{route: route{handler: row.handler, outside: []middleware{deadline}}})
+			s := m.start(t, program{handler: row.handler, outside: []middleware{deadline}})
 			checkProblemHeader(t, s.do(payment("k")), row.code, row.temporary)
 		}))
 	}
@@ -122,7 +122,7 @@ func TestHeadersOfProblemsAfterTheHandler(t *testing.T) {
 func TestTextsOfProblemsAreTrue(t *testing.T) {
 	t.Parallel()
 	for _, row := range append(refusals(), refusal{
-		name: "cut short", program: program{route: route{handler: untilCancelled, outside: []middleware{deadline}}},
+		name: "cut short", program: program{handler: untilCancelled, outside: []middleware{deadline}},
 		request: func() *http.Request { return payment("k") }, code: problem.HandlerCancelled,
 	}) {
 		t.Run(row.name, func(t *testing.T) {

@@ -55,7 +55,7 @@ func TestRelayedResponseIsReplayed(t *testing.T) {
 		},
 	} {
 		onCase(t, row.name, everyRouter, func(t *testing.T, m mounting) {
-			s := m.start(t, program{route: route{handler: relaying(t, row.upstream)}})
+			s := m.start(t, program{handler: relaying(t, row.upstream)})
 			client := serveService(s)
 			first, replay := client.send(http.MethodPost), client.send(http.MethodPost)
 			if first.Status != http.StatusCreated || first.Body != row.body || first.Trailer.Get("X-Sum") != row.trailer {
@@ -92,9 +92,9 @@ func TestRelayedStreamIsNotHeldBack(t *testing.T) {
 				}
 				io.WriteString(w, "bye\n")
 			}
-			s := m.start(t, program{route: route{
+			s := m.start(t, program{
 				handler: relaying(t, upstream), policy: []policy.Option{policy.MaxResponseBytes(keptBytes)},
-			}})
+			})
 			client := serveService(s)
 			answer, err := client.Client().Do(client.request(http.MethodPost))
 			if err != nil {
@@ -142,7 +142,7 @@ func TestSlowRelayStreams(t *testing.T) {
 				}
 			}),
 		}
-		s := m.start(t, program{route: route{handler: proxy.ServeHTTP}})
+		s := m.start(t, program{handler: proxy.ServeHTTP})
 		answer, done := httptest.NewRecorder(), make(chan struct{})
 		go func() {
 			defer close(done)
@@ -173,7 +173,7 @@ func TestSlowRelayStreams(t *testing.T) {
 func TestRelayedResponseThatIsCut(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {
-		s := m.start(t, program{route: route{handler: relaying(t, then(created, flush, aborting))}})
+		s := m.start(t, program{handler: relaying(t, then(created, flush, aborting))})
 		client := serveService(s)
 		if answer := client.send(http.MethodPost); !answer.Cut {
 			t.Errorf("got %+v, want the connection cut", answer)
@@ -183,7 +183,7 @@ func TestRelayedResponseThatIsCut(t *testing.T) {
 	})
 	recovered := func(t *testing.T, m mounting) {
 		handler := relaying(t, then(created, flush, aborting))
-		s := m.start(t, program{route: route{handler: handler, inside: []middleware{tellingOfPanics}}})
+		s := m.start(t, program{handler: handler, inside: []middleware{tellingOfPanics}})
 		client := serveService(s)
 		if answer := client.send(http.MethodPost); answer.Status != http.StatusCreated {
 			t.Errorf("got %+v, want the 201 that had begun", answer)
@@ -194,7 +194,7 @@ func TestRelayedResponseThatIsCut(t *testing.T) {
 	onRouters(t, "net_http", recovered)
 	onRouters(t, "chi/", recovered) // gin's recovery hides http.ErrAbortHandler: it belongs outside
 	onEveryRouter(t, func(t *testing.T, m mounting) {
-		s := m.start(t, program{route: route{handler: relaying(t, then(answering(503), flush, aborting))}})
+		s := m.start(t, program{handler: relaying(t, then(answering(503), flush, aborting))})
 		client := serveService(s)
 		for range 2 {
 			client.send(http.MethodPost)
@@ -210,7 +210,7 @@ func TestShortResponseIsNotKept(t *testing.T) {
 	t.Parallel()
 	short := then(set("Content-Length", "100"), created)
 	onEveryRouter(t, func(t *testing.T, m mounting) {
-		s := m.start(t, program{route: route{handler: short}})
+		s := m.start(t, program{handler: short})
 		client := serveService(s)
 		if first := client.send(http.MethodPost); first.Status != http.StatusCreated || !first.Cut {
 			t.Errorf("got %+v, want a 201 that is cut", first)
@@ -219,7 +219,7 @@ func TestShortResponseIsNotKept(t *testing.T) {
 		s.ran(1)
 	})
 	onEveryRouter(t, func(t *testing.T, m mounting) {
-		s := m.start(t, program{route: route{handler: then(set("Content-Length", "100"), answering(503), write("no"))}})
+		s := m.start(t, program{handler: then(set("Content-Length", "100"), answering(503), write("no"))})
 		client := serveService(s)
 		for range 2 { // a class that releases the key releases it
 			client.send(http.MethodPost)
@@ -267,7 +267,7 @@ func TestRecovererInsideKeepsItsResponse(t *testing.T) {
 		"after a type of its own": then(set("Content-Type", "text/csv"), set("Etag", `"1"`), created, panicking),
 	} {
 		onCase(t, name, everyRouter, func(t *testing.T, m mounting) {
-			s := m.start(t, program{route: route{inside: []middleware{tellingOfPanics}, handler: begun}})
+			s := m.start(t, program{inside: []middleware{tellingOfPanics}, handler: begun})
 			client := serveService(s)
 			for range 2 {
 				got := client.send(http.MethodPost)

@@ -18,7 +18,7 @@ import (
 func TestLateRetry(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, inABubble(func(t *testing.T, m mounting) {
-		s := m.start(t, program{route: route{policy: []policy.Option{policy.TTLHours(1), policy.RememberHours(2)}}})
+		s := m.start(t, program{policy: []policy.Option{policy.TTLHours(1), policy.RememberHours(2)}})
 		s.runsAgain(payment("k"))
 		s.replays(payment("k"))
 		advance(time.Hour)
@@ -27,9 +27,7 @@ func TestLateRetry(t *testing.T) {
 		if retry := s.do(payment("k")).Header().Get("Retry-After"); retry != "" {
 			t.Errorf("Retry-After is %q, want none: no retry can succeed", retry)
 		}
-		if all := s.events.of(event.KeyExpired); len(all) != 2 || all[0].code != problem.KeyExpired {
-			t.Errorf("events are %+v, want two with the code", all)
-		}
+		s.reported(event.KeyExpired, 2, problem.KeyExpired)
 		advance(2 * time.Hour)
 		s.runsAgain(payment("k"))
 	}))
@@ -40,7 +38,7 @@ func TestExpiryHeader(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, inABubble(func(t *testing.T, m mounting) {
 		const name = "Idempotency-Expires"
-		s := m.start(t, program{route: route{policy: []policy.Option{policy.TTLHours(1)}}, options: []core.Option{core.WithExpiryHeader(name)}})
+		s := m.start(t, program{policy: []policy.Option{policy.TTLHours(1)}, options: []core.Option{core.WithExpiryHeader(name)}})
 		want := time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)
 		for range 3 {
 			if got := s.do(payment("k")).Header().Get(name); got != want {
@@ -59,13 +57,13 @@ func TestExpiryHeader(t *testing.T) {
 func TestLateRetryOfAnUncertainRun(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, inABubble(func(t *testing.T, m mounting) {
-		s := m.start(t, program{route: route{
+		s := m.start(t, program{
 			policy: []policy.Option{policy.TTLHours(1), policy.RememberHours(2)},
 			handler: func(w http.ResponseWriter, r *http.Request) {
 				failure.MarkUncertain(r.Context(), "the bank timed out")
 				w.WriteHeader(http.StatusGatewayTimeout)
 			},
-		}})
+		})
 		s.do(payment("k"))
 		advance(time.Hour + time.Minute)
 		s.refuses(payment("k"), http.StatusConflict, problem.OutcomeUnknown)

@@ -174,15 +174,9 @@ func TestRewrittenPath(t *testing.T) {
 		s.replays(sent("k"))
 		s.runsAgain(sent("other"))
 		s.ran(2)
-		if claims := s.store.acquires.Load(); claims != 4 {
-			t.Errorf("the store was asked %d times, want once a request", claims)
-		}
-		if executed := s.events.of(event.Execute); len(executed) != 2 {
-			t.Errorf("the runs are %+v, want two", executed)
-		}
-		if wrong := s.events.of(event.WrongSetup); len(wrong) != 0 {
-			t.Errorf("a guarded request is reported: %+v", wrong)
-		}
+		s.claimed(4)
+		s.reported(event.Execute, 2)
+		s.reported(event.WrongSetup, 0)
 	})
 }
 

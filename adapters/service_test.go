@@ -20,7 +20,6 @@ import (
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/problem"
-	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -28,15 +27,6 @@ const (
 	marker = "X-Idempotent-Replay"
 	amount = `{"amount":1999,"currency":"EUR"}`
 )
-
-// program is a test's program. The defaults are POST /payments, one shared scope and a
-// memory store.
-type program struct {
-	route
-	scope   core.Scope
-	store   storage.Store
-	options []core.Option
-}
 
 // service is a running program with its store, events and runs.
 type service struct {
@@ -71,15 +61,15 @@ func (m mounting) start(t testing.TB, p program) *service {
 		_ = engine.Shutdown(ended)
 	})
 	s.engine = engine
-	s.Handler = m.mount(engine, p.route.completed(&s.runs))
+	s.Handler = m.mount(engine, p.completed(&s.runs))
 	return s
 }
 
 // bare runs the program without a guard.
-func (m mounting) bare(r route) http.Handler { return m.mount(nil, r.completed(new(atomic.Int64))) }
+func (m mounting) bare(r program) http.Handler { return m.mount(nil, r.completed(new(atomic.Int64))) }
 
 // completed fills in the defaults and counts the runs.
-func (r route) completed(runs *atomic.Int64) route {
+func (r program) completed(runs *atomic.Int64) program {
 	if r.method == "" {
 		r.method = http.MethodPost
 	}
@@ -153,6 +143,35 @@ func (s *service) ran(times int64) {
 	s.Helper()
 	if runs := s.runs.Load(); runs != times {
 		s.Errorf("the handler ran %d times, want %d", runs, times)
+	}
+}
+
+// claimed expects this number of claims so far.
+func (s *service) claimed(times int64) {
+	s.Helper()
+	if claims := s.store.acquires.Load(); claims != times {
+		s.Errorf("the store was asked %d times, want %d", claims, times)
+	}
+}
+
+// reported expects this number of events with a result, and the code in the first, if one is
+// given.
+func (s *service) reported(result event.Result, times int, code ...string) {
+	s.Helper()
+	all := s.events.of(result)
+	if len(all) != times || len(code) > 0 && all[0].code != code[0] {
+		s.Errorf("the events %q are %+v, want %d with the code %q, among %+v", result, all, times, code, s.events.all)
+	}
+}
+
+// anyStatus is a status that gets does not look at.
+const anyStatus = 0
+
+// gets expects the status of a response, and its body, if one is given.
+func (s *service) gets(answer *httptest.ResponseRecorder, status int, body ...string) {
+	s.Helper()
+	if status != anyStatus && answer.Code != status || len(body) > 0 && answer.Body.String() != body[0] {
+		s.Errorf("got %d %q, want %d %q", answer.Code, answer.Body, status, body)
 	}
 }
 

@@ -26,12 +26,12 @@ func TestSteps(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {
 		calls := 0
-		s := m.start(t, program{route: route{handler: func(w http.ResponseWriter, r *http.Request) {
+		s := m.start(t, program{handler: func(w http.ResponseWriter, r *http.Request) {
 			if got, err := core.Step(r.Context(), "charge", counting(&calls)); got != 1 || err != nil {
 				t.Errorf("Step returned %d, %v", got, err)
 			}
 			w.WriteHeader(http.StatusServiceUnavailable)
-		}}})
+		}})
 		s.runsAgain(payment("k"))
 		s.runsAgain(payment("k"))
 		s.refuses(post("/payments", "k", `{"amount":7}`), http.StatusUnprocessableEntity, "key_reused")
@@ -52,11 +52,11 @@ func TestStepsOfRequestsThatPass(t *testing.T) {
 	} {
 		onCase(t, name, everyRouter, func(t *testing.T, m mounting) {
 			calls := 0
-			s := m.start(t, program{route: route{policy: []policy.Option{row.policy}, handler: func(_ http.ResponseWriter, r *http.Request) {
+			s := m.start(t, program{policy: []policy.Option{row.policy}, handler: func(_ http.ResponseWriter, r *http.Request) {
 				if _, err := core.Step(r.Context(), "charge", counting(&calls)); err != nil {
 					t.Error(err)
 				}
-			}}})
+			}})
 			for range 2 {
 				s.runsAgain(payment("k", row.changes...))
 			}
@@ -72,11 +72,11 @@ func TestStepOfAnUnguardedMethod(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {
 		calls := 0
-		s := m.start(t, program{route: route{policy: []policy.Option{policy.Methods(http.MethodPatch)}, handler: func(_ http.ResponseWriter, r *http.Request) {
+		s := m.start(t, program{policy: []policy.Option{policy.Methods(http.MethodPatch)}, handler: func(_ http.ResponseWriter, r *http.Request) {
 			if _, err := core.Step(r.Context(), "charge", counting(&calls)); err == nil || !strings.Contains(err.Error(), "no guarded run") {
 				t.Errorf("Step returned %v", err)
 			}
-		}}})
+		}})
 		s.runsAgain(payment("k"))
 		if calls != 0 {
 			t.Error("the function was called")

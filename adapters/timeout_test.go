@@ -155,7 +155,7 @@ func TestMaxRunLimitsTheHandler(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, inABubble(func(t *testing.T, m mounting) {
 		var running atomic.Int64
-		s := m.start(t, program{route: route{
+		s := m.start(t, program{
 			policy: []policy.Option{policy.MaxRun(timeLimit)},
 			handler: func(_ http.ResponseWriter, r *http.Request) {
 				if running.Add(1) > 1 {
@@ -164,7 +164,7 @@ func TestMaxRunLimitsTheHandler(t *testing.T) {
 				defer running.Add(-1)
 				<-r.Context().Done()
 			},
-		}})
+		})
 		for range 2 {
 			began := time.Now()
 			var meanwhile sync.WaitGroup

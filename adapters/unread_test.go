@@ -104,9 +104,10 @@ func TestRefusalOfAnUnreadBody(t *testing.T) {
 			t.Parallel()
 			test := func(t *testing.T, m mounting) {
 				for _, row := range rows {
-					s := m.start(t, program{scope: row.scope, route: route{
+					s := m.start(t, program{
+						scope:  row.scope,
 						policy: []policy.Option{policy.MaxRequestBytes(row.limit)}, outside: outside,
-					}})
+					})
 					client := serveService(s)
 					for version, closing := range map[string]string{"HTTP/1.0": "", "HTTP/1.1": "Connection: close\r\n", "HTTP/1.1 kept": ""} {
 						head := "POST /payments " + version[:8] + "\r\nHost: shop.example\r\n" + closing + row.head

@@ -181,12 +181,8 @@ func TestDetour(t *testing.T) {
 			s.runsAgain(post(way.path, "k", amount))
 			s.replays(post(way.path, "k", amount))
 			s.replays(post(way.path, "k", amount))
-			if claims := s.store.acquires.Load(); claims != 3 {
-				t.Errorf("the store was asked %d times, want once a request", claims)
-			}
-			if wrong := s.events.of(event.WrongSetup); len(wrong) != 0 {
-				t.Errorf("a guarded request is reported: %+v", wrong)
-			}
+			s.claimed(3)
+			s.reported(event.WrongSetup, 0)
 			if answer := s.do(post("/nowhere", "k", amount)); name[:2] != "un" && answer.Code != http.StatusNotFound {
 				t.Errorf("an unknown path got %d, want 404", answer.Code)
 			}
@@ -246,10 +242,7 @@ func TestUnguardedRunIsReported(t *testing.T) {
 			s := startDetour(t, way.row, way.program)
 			s.runsAgain(post(way.path, "k", amount))
 			s.runsAgain(post(way.path, "k", amount))
-			wrong := s.events.of(event.WrongSetup)
-			if len(wrong) != 2 || wrong[0].code != "" {
-				t.Errorf("events are %+v, want one a run", s.events.all)
-			}
+			s.reported(event.WrongSetup, 2, "")
 		})
 	}
 }
@@ -415,8 +408,6 @@ func TestRouteMethodAlone(t *testing.T) {
 		for range 2 {
 			s.refuses(post("/members/7", "k", amount, with(http.MethodGet)), http.StatusInternalServerError, problem.WrongSetup)
 		}
-		if wrong := s.events.of(event.WrongSetup); len(wrong) != 2 || wrong[0].code != problem.WrongSetup {
-			t.Errorf("events are %+v, want one a request", s.events.all)
-		}
+		s.reported(event.WrongSetup, 2, problem.WrongSetup)
 	}
 }

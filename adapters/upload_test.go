@@ -51,9 +51,7 @@ func TestTruncatedUpload(t *testing.T) {
 				t.Errorf("got %d %s, want 400 body_unreadable", answer.StatusCode, body)
 			}
 			s.ran(0)
-			if asked := s.store.acquires.Load(); asked != 0 {
-				t.Errorf("the store was asked %d times", asked)
-			}
+			s.claimed(0)
 		})
 	}
 }
@@ -63,7 +61,7 @@ func TestEndlessUpload(t *testing.T) {
 	t.Parallel()
 	for _, protocol := range protocols {
 		onCase(t, protocol.name, everyRouter, func(t *testing.T, m mounting) {
-			s := m.start(t, program{route: limited(1 << 10)})
+			s := m.start(t, limited(1<<10))
 			client := serve(t, s, protocol.http2)
 			request := client.request(http.MethodPost)
 			body := new(endless)
@@ -79,9 +77,7 @@ func TestEndlessUpload(t *testing.T) {
 				t.Logf("the client got %v", err)
 			}
 			s.ran(0)
-			if asked := s.store.acquires.Load(); asked != 0 {
-				t.Errorf("the store was asked %d times", asked)
-			}
+			s.claimed(0)
 		})
 	}
 }
