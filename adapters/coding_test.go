@@ -143,6 +143,9 @@ func TestCompressionOutside(t *testing.T) {
 					t.Errorf("the marker is %v, want %v", isReplay(got), isReplay(want))
 				}
 			}
+			if got := readable(t, s.replays(payment("k")), ""); got != plain.replays(payment("k")).Body.String() {
+				t.Errorf("a client that accepts no coding got %q", got)
+			}
 		})
 	}
 }

@@ -190,25 +190,6 @@ func TestMiddlewareTimeout(t *testing.T) {
 	}
 }
 
-// The client got a time-out, but the side effect has happened: the retry gets the
-// response, as in Case 8.
-func TestLateResponseIsStored(t *testing.T) {
-	t.Parallel()
-	timeout := middleware{std: func(next http.Handler) http.Handler { return http.TimeoutHandler(next, time.Second, "slow") }}
-	onEveryRouter(t, inABubble(func(t *testing.T, m mounting) {
-		answered := make(chan struct{})
-		late := func(w http.ResponseWriter, r *http.Request) {
-			<-answered
-			created(w, r)
-		}
-		s := m.start(t, program{outside: []middleware{timeout}, handler: late})
-		s.gets(s.do(payment("k")), http.StatusServiceUnavailable)
-		close(answered)
-		synctest.Wait()
-		s.gets(s.replays(payment("k")), http.StatusCreated)
-	}))
-}
-
 // A handler that ends in time does not notice MaxRun.
 func TestMiddlewareTimeoutNotReached(t *testing.T) {
 	t.Parallel()

@@ -14,18 +14,13 @@ import (
 
 	idemchi "github.com/oncekey/oncekey/adapters/chi"
 	idemgin "github.com/oncekey/oncekey/adapters/gin"
-	"github.com/oncekey/oncekey/core"
-	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/policy"
 )
 
 // A declaration refuses an invalid policy with the policy's error.
 func TestDeclarationsThatAreWrong(t *testing.T) {
 	t.Parallel()
-	engine, err := core.New(memstore.New(), core.SharedScope)
-	if err != nil {
-		t.Fatal(err)
-	}
+	engine := engineFor(t)
 	declarations := map[string]func(...policy.Option){
 		"core.Handler":   func(opts ...policy.Option) { engine.Handler(http.HandlerFunc(created), opts...) },
 		"idemchi.Policy": func(opts ...policy.Option) { idemchi.New(engine).Policy(opts...) },
@@ -59,10 +54,7 @@ func TestDeclarationsThatAreWrong(t *testing.T) {
 // A policy is declared at the line that calls the adapter, and not inside the adapter.
 func TestPlacesOfDeclarations(t *testing.T) {
 	t.Parallel()
-	engine, err := core.New(memstore.New(), core.SharedScope)
-	if err != nil {
-		t.Fatal(err)
-	}
+	engine := engineFor(t)
 	onChi, onGin := idemchi.New(engine), idemgin.New(engine)
 	table := tableOf(t, policy.Row("POST /payments"))
 	router := gin.New()

@@ -55,17 +55,7 @@ func TestKeyEcho(t *testing.T) {
 // Problems have the key too, and so have responses of requests that the policy lets pass.
 func TestKeyEchoOfProblems(t *testing.T) {
 	t.Parallel()
-	for _, row := range refusals() {
-		onCase(t, row.name, everyRouter, inABubble(func(t *testing.T, m mounting) {
-			program := row.program
-			program.options = append(slices.Clone(program.options), core.WithKeyEcho())
-			s := m.start(t, program)
-			if row.paid {
-				s.do(payment("k"))
-			}
-			s.echoes(row.request())
-		}))
-	}
+	onRefusals(t, []core.Option{core.WithKeyEcho()}, func(_ *testing.T, s *service, row refusal) { s.echoes(row.request()) })
 	for name, option := range map[string]policy.Option{
 		"another method": policy.Methods(http.MethodPut),
 		"skipped":        policy.SkipIf(func(*http.Request) bool { return true }),

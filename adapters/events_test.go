@@ -18,7 +18,6 @@ import (
 	idemgin "github.com/oncekey/oncekey/adapters/gin"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
-	"github.com/oncekey/oncekey/core/memstore"
 )
 
 // Events name the route by its pattern, as the router spells it.
@@ -51,44 +50,40 @@ func TestEventsNameTheRoute(t *testing.T) {
 // A guard around the router knows the pattern once the router has found it.
 func TestEventsOfAGuardAroundTheRouter(t *testing.T) {
 	t.Parallel()
-	for name, guarded := range map[string]func(*core.Engine) http.Handler{
-		"net_http": func(e *core.Engine) http.Handler {
+	onPrograms(t, map[string]declaring{
+		"net_http": func(e *core.Engine, handler http.HandlerFunc) http.Handler {
 			mux := http.NewServeMux()
-			mux.HandleFunc("POST /payments/{id}", created)
+			mux.HandleFunc("POST /payments/{id}", handler)
 			return e.Handler(mux)
 		},
-		"chi": func(e *core.Engine) http.Handler {
+		"chi": func(e *core.Engine, handler http.HandlerFunc) http.Handler {
 			r := chi.NewRouter()
 			r.Use(idemchi.New(e).Policy())
-			r.Route("/payments", func(r chi.Router) { r.Post("/{id}", created) })
+			r.Route("/payments", func(r chi.Router) { r.Post("/{id}", handler) })
 			return r
 		},
-		"chi, with middleware that copies the request": func(e *core.Engine) http.Handler {
+		"chi, with middleware that copies the request": func(e *core.Engine, handler http.HandlerFunc) http.Handler {
 			r := chi.NewRouter()
 			r.Use(idemchi.New(e).Policy(), chimiddleware.WithValue("user", "alice"))
-			r.Post("/payments/{id}", created)
+			r.Post("/payments/{id}", handler)
 			return r
 		},
-		"gin": func(e *core.Engine) http.Handler {
+		"gin": func(e *core.Engine, handler http.HandlerFunc) http.Handler {
 			r := gin.New()
 			r.Use(idemgin.New(e).Policy())
-			r.POST("/payments/:id", gin.WrapF(created))
+			r.POST("/payments/:id", gin.WrapF(handler))
 			return r
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := everywhere(t, guarded)
-			s.do(post("/payments/17", "k", amount))
-			stored := s.events.of(event.Completed)
-			if len(stored) != 1 || !strings.HasPrefix(stored[0].endpoint, "POST /payments/") || strings.Contains(stored[0].endpoint, "17") {
-				t.Errorf("events are %+v, want the pattern", s.events.all)
-			}
-			if stored[0].route == "" {
-				t.Error("the route is not known")
-			}
-		})
-	}
+	}, func(t *testing.T, s *service) {
+		s.do(post("/payments/17", "k", amount))
+		stored := s.events.of(event.Completed)
+		if len(stored) != 1 || !strings.HasPrefix(stored[0].endpoint, "POST /payments/") || strings.Contains(stored[0].endpoint, "17") {
+			t.Errorf("events are %+v, want the pattern", s.events.all)
+		}
+		if stored[0].route == "" {
+			t.Error("the route is not known")
+		}
+	})
 }
 
 // groups are programs with a group that is mounted below a prefix.
@@ -168,10 +163,7 @@ func TestLogLinesCannotBeForged(t *testing.T) {
 			t.Parallel()
 			var lines bytes.Buffer
 			logger := slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelDebug}))
-			engine, err := core.New(memstore.New(), core.SharedScope, core.WithObserver(event.Log(logger)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			engine := engineFor(t, core.WithObserver(event.Log(logger)))
 			s := &service{TB: t, Handler: engine.Handler(http.HandlerFunc(created))}
 			s.try(post(path, "secret-key", amount))
 			for line := range strings.Lines(lines.String()) {

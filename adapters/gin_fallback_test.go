@@ -15,7 +15,6 @@ import (
 	idemgin "github.com/oncekey/oncekey/adapters/gin"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
-	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -79,12 +78,8 @@ func TestWarningAboutGinsContext(t *testing.T) {
 func TestLogOfTheWarningAboutGinsContext(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	engine, err := core.New(memstore.New(), core.SharedScope, core.WithObserver(event.Log(slog.New(slog.NewTextHandler(&log, nil)))))
-	if err != nil {
-		t.Fatal(err)
-	}
 	e := gin.New()
-	guard := idemgin.New(engine)
+	guard := idemgin.New(engineFor(t, core.WithObserver(event.Log(slog.New(slog.NewTextHandler(&log, nil))))))
 	e.POST("/payments", guard.Handle(gin.WrapF(created)))
 	(&service{Handler: e, TB: t}).do(payment("k"))
 	if line, _, _ := strings.Cut(log.String(), "\n"); !strings.Contains(line, "level=WARN") || !strings.Contains(line, "result=wrong_setup") || !strings.Contains(line, "ContextWithFallback") {

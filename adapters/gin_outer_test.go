@@ -15,7 +15,6 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"github.com/go-chi/chi/v5"
-	chimiddleware "github.com/go-chi/chi/v5/middleware"
 
 	idemchi "github.com/oncekey/oncekey/adapters/chi"
 	idemgin "github.com/oncekey/oncekey/adapters/gin"
@@ -177,30 +176,8 @@ func TestResponsesBehindRewritingMiddleware(t *testing.T) {
 	}
 }
 
-// Case 51: chi's own compression, outside.
-func TestChiCompressOutside(t *testing.T) {
-	t.Parallel()
-	s := everywhere(t, func(e *core.Engine) http.Handler {
-		r := chi.NewRouter()
-		r.Use(chimiddleware.Compress(5, "application/json", "application/problem+json"))
-		r.With(idemchi.New(e).Policy()).Post("/payments", func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(http.StatusCreated)
-			_, _ = w.Write([]byte(`{"id":17}`))
-		})
-		return r
-	})
-	for _, row := range []struct{ body, want string }{{amount, `{"id":17}`}, {amount, `{"id":17}`}, {"{}", "key_reused"}} {
-		answer := s.do(post("/payments", "k", row.body, func(r *http.Request) { r.Header.Set("Accept-Encoding", "gzip") }))
-		if body := rewriting["gzip"].read(t, answer); !strings.Contains(body, row.want) {
-			t.Errorf("got %d %q, want %q", answer.Code, body, row.want)
-		}
-	}
-	s.gets(s.replays(payment("k")), anyStatus, `{"id":17}`)
-}
-
 // guardedWhole are routers with a policy on all of them.
-var guardedWhole = map[string]func(*core.Engine, http.HandlerFunc) http.Handler{
+var guardedWhole = map[string]declaring{
 	"net_http": func(e *core.Engine, handler http.HandlerFunc) http.Handler {
 		mux := http.NewServeMux()
 		mux.Handle("POST /payments", handler)
@@ -232,30 +209,26 @@ var guardedWhole = map[string]func(*core.Engine, http.HandlerFunc) http.Handler{
 // unknown.
 func TestGuardOnAWholeRouter(t *testing.T) {
 	t.Parallel()
-	for name, mount := range guardedWhole {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := startNested(t, mount)
-			for range 2 {
-				if answer := s.do(post("/nowhere", "k", amount)); answer.Code != http.StatusNotFound || answer.Body.Len() == 0 {
-					t.Errorf("an unknown path got %d %q, want 404", answer.Code, answer.Body)
-				}
-				answer := s.do(payment("k", with(http.MethodPatch)))
-				if answer.Code != http.StatusMethodNotAllowed || !strings.Contains(answer.Header().Get("Allow"), "POST") {
-					t.Errorf("an unknown method got %d %v, want 405", answer.Code, answer.Header())
-				}
+	onPrograms(t, guardedWhole, func(t *testing.T, s *service) {
+		for range 2 {
+			if answer := s.do(post("/nowhere", "k", amount)); answer.Code != http.StatusNotFound || answer.Body.Len() == 0 {
+				t.Errorf("an unknown path got %d %q, want 404", answer.Code, answer.Body)
 			}
-			s.ran(0)
-			s.runsAgain(payment("k"))
-			s.replays(payment("k"))
-		})
-	}
+			answer := s.do(payment("k", with(http.MethodPatch)))
+			if answer.Code != http.StatusMethodNotAllowed || !strings.Contains(answer.Header().Get("Allow"), "POST") {
+				t.Errorf("an unknown method got %d %v, want 405", answer.Code, answer.Header())
+			}
+		}
+		s.ran(0)
+		s.runsAgain(payment("k"))
+		s.replays(payment("k"))
+	})
 }
 
 // Case 52: the same without a key, when only gin itself can respond.
 func TestUnknownPathWithoutKeyOnGin(t *testing.T) {
 	t.Parallel()
-	s := startNested(t, guardedWhole["gin"])
+	s := startDeclared(t, guardedWhole["gin"])
 	s.gets(s.do(post("/nowhere", "", amount, withoutKey)), http.StatusNotFound)
 	s = startGin(t, func(g *idemgin.Guard, e *gin.Engine) {
 		e.Use(g.Policy())

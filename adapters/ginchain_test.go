@@ -8,7 +8,6 @@ import (
 	"github.com/gin-gonic/gin"
 
 	idemgin "github.com/oncekey/oncekey/adapters/gin"
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -117,9 +116,9 @@ func TestGinPassesThrough(t *testing.T) {
 	} {
 		onCase(t, name, "gin/", func(t *testing.T, m mounting) {
 			r := program{outside: []middleware{afterwards}, native: handler, policy: []policy.Option{policy.Required(false)}}
-			withoutKey := payment("", func(r *http.Request) { r.Header.Del(core.KeyHeader) })
-			bare := (&service{Handler: m.bare(r), TB: t}).do(withoutKey).Result()
-			got := m.start(t, r).do(withoutKey).Result()
+			unkeyed := payment("", withoutKey)
+			bare := (&service{Handler: m.bare(r), TB: t}).do(unkeyed).Result()
+			got := m.start(t, r).do(unkeyed).Result()
 			if got.StatusCode != bare.StatusCode || !equalHeaders(got.Header, bare.Header) {
 				t.Errorf("got %d %v\nwant %d %v", got.StatusCode, got.Header, bare.StatusCode, bare.Header)
 			}
@@ -174,6 +173,6 @@ func TestGinWriterThatCannotBeCompared(t *testing.T) {
 		s := m.start(t, program{outside: []middleware{wrapping}, policy: []policy.Option{policy.Required(false)}})
 		s.runsAgain(payment("k"))
 		s.replays(payment("k"))
-		s.gets(s.do(payment("", func(r *http.Request) { r.Header.Del(core.KeyHeader) })), http.StatusCreated)
+		s.gets(s.do(payment("", withoutKey)), http.StatusCreated)
 	})
 }

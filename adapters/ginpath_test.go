@@ -115,11 +115,8 @@ var ginDetours = map[string]struct {
 
 func startGinDetour(t *testing.T, row string, program func(r *gin.Engine, table, pay gin.HandlerFunc) http.Handler) *service {
 	t.Helper()
-	table, err := policy.NewTable(policy.Row(row))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return startNested(t, func(e *core.Engine, handler http.HandlerFunc) http.Handler {
+	table := tableOf(t, policy.Row(row))
+	return startDeclared(t, func(e *core.Engine, handler http.HandlerFunc) http.Handler {
 		return program(gin.New(), idemgin.New(e).Table(table), gin.WrapF(handler))
 	})
 }

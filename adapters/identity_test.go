@@ -12,7 +12,6 @@ import (
 	idemchi "github.com/oncekey/oncekey/adapters/chi"
 	idemgin "github.com/oncekey/oncekey/adapters/gin"
 	"github.com/oncekey/oncekey/core"
-	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/problem"
 )
 
@@ -127,50 +126,7 @@ func TestOtherPathIsAnotherRecord(t *testing.T) {
 	})
 }
 
-// everywhere responds at every path with that path, on every router.
-func everywhere(t *testing.T, guarded func(*core.Engine) http.Handler) *service {
-	t.Helper()
-	s := &service{TB: t, store: &countingStore{Store: memstore.New()}, events: new(eventLog)}
-	engine, err := core.New(s.store, core.SharedScope, core.WithObserver(s.events))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Handler = guarded(engine)
-	return s
-}
-
 func echoPath(w http.ResponseWriter, r *http.Request) { w.Write([]byte(r.RequestURI)) }
-
-// Case 25: a slash that is escaped is part of a name.
-func TestEscapedSlashIsAnotherPath(t *testing.T) {
-	t.Parallel()
-	for name, guarded := range map[string]func(*core.Engine) http.Handler{
-		"net_http": func(e *core.Engine) http.Handler { return e.Handler(http.HandlerFunc(echoPath)) },
-		"chi": func(e *core.Engine) http.Handler {
-			r := chi.NewRouter()
-			r.With(idemchi.New(e).Policy()).Post("/*", echoPath)
-			return r
-		},
-		"gin": func(e *core.Engine) http.Handler {
-			r := gin.New()
-			r.POST("/*all", idemgin.New(e).Handle(gin.WrapF(echoPath)))
-			return r
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := everywhere(t, guarded)
-			for _, path := range []string{"/a/b", "/a%2Fb", "/a%252Fb"} {
-				if answer := s.do(post(path, "k", amount)); answer.Body.String() != path || isReplay(answer) {
-					t.Errorf("%s got %s", path, answer.Body)
-				}
-			}
-			if answer := s.do(post("/a%2fb", "k", amount)); answer.Body.String() != "/a%2Fb" || !isReplay(answer) {
-				t.Errorf("another spelling of /a%%2Fb got %s", answer.Body)
-			}
-		})
-	}
-}
 
 // Case 25: a handler at two paths has two records for one key.
 func TestMountAtAnotherPathIsAnotherRecord(t *testing.T) {

@@ -88,7 +88,6 @@ func TestKeyNotRequired(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {
 		s := m.start(t, program{policy: []policy.Option{policy.Required(false)}})
-		withoutKey := func(r *http.Request) { r.Header.Del(core.KeyHeader) }
 		s.runsAgain(payment("", withoutKey))
 		answer := s.runsAgain(payment("", withoutKey))
 		if answer.Code != http.StatusCreated || s.store.acquires.Load() != 0 {

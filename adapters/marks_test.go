@@ -94,7 +94,7 @@ func TestMarksThatDoNotCount(t *testing.T) {
 				marks(t, "streaming", kept, false)
 			},
 		})
-		s.do(payment("", func(r *http.Request) { r.Header.Del(core.KeyHeader) }))
+		s.do(payment("", withoutKey))
 		s.do(payment("k"))
 		marks(t, "after the handler has returned", kept, false)
 	})

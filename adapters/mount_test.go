@@ -268,9 +268,9 @@ func TestMountOnAnUnknownGinRouter(t *testing.T) {
 	}
 }
 
-func engineFor(t *testing.T) *core.Engine {
+func engineFor(t *testing.T, opts ...core.Option) *core.Engine {
 	t.Helper()
-	engine, err := core.New(memstore.New(), core.SharedScope)
+	engine, err := core.New(memstore.New(), core.SharedScope, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}

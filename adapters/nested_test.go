@@ -19,9 +19,9 @@ import (
 
 // nestings guard routes by a policy on the group, and two of them by one of their
 // own.
-func nestings(inner ...policy.Option) map[string]func(*core.Engine, http.HandlerFunc) http.Handler {
+func nestings(inner ...policy.Option) map[string]declaring {
 	const outer = 100 // bytes that the outer policy lets in
-	return map[string]func(*core.Engine, http.HandlerFunc) http.Handler{
+	return map[string]declaring{
 		"net_http": func(e *core.Engine, handler http.HandlerFunc) http.Handler {
 			mux := http.NewServeMux()
 			mux.Handle("POST /payments", e.Handler(handler, inner...))
@@ -48,61 +48,37 @@ func nestings(inner ...policy.Option) map[string]func(*core.Engine, http.Handler
 	}
 }
 
-func startNested(t *testing.T, nest func(*core.Engine, http.HandlerFunc) http.Handler) *service {
-	t.Helper()
-	var s *service
-	s = everywhere(t, func(e *core.Engine) http.Handler {
-		return nest(e, func(w http.ResponseWriter, r *http.Request) {
-			s.runs.Add(1)
-			created(w, r)
-		})
-	})
-	return s
-}
-
 // Case 64: where a group and its route have a policy each, the route's counts:
 // here by the number of bytes that it lets in.
 func TestRoutePolicyCounts(t *testing.T) {
 	t.Parallel()
-	for name, nest := range nestings(policy.MaxRequestBytes(1000)) {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := startNested(t, nest)
-			large := `{"note":"` + strings.Repeat("a", 500) + `"}`
-			for _, path := range []string{"/payments", "/refunds"} {
-				for _, key := range []string{"k1", "k2"} {
-					s.runsAgain(post(path, key, large))
-					s.replays(post(path, key, large))
-				}
+	onPrograms(t, nestings(policy.MaxRequestBytes(1000)), func(t *testing.T, s *service) {
+		large := `{"note":"` + strings.Repeat("a", 500) + `"}`
+		for _, path := range []string{"/payments", "/refunds"} {
+			for _, key := range []string{"k1", "k2"} {
+				s.runsAgain(post(path, key, large))
+				s.replays(post(path, key, large))
 			}
-			s.refuses(post("/plain", "k", large), http.StatusRequestEntityTooLarge, problem.BodyTooLarge)
-			s.runsAgain(post("/plain", "k", amount))
-			s.replays(post("/plain", "k", amount))
-			s.claimed(10)
-		})
-	}
+		}
+		s.refuses(post("/plain", "k", large), http.StatusRequestEntityTooLarge, problem.BodyTooLarge)
+		s.runsAgain(post("/plain", "k", amount))
+		s.replays(post("/plain", "k", amount))
+		s.claimed(10)
+	})
 }
 
 // Case 64: a route can observe inside a group that guards, and guard inside a group that
 // observes.
 func TestRoutePolicyCountsWhereOneObserves(t *testing.T) {
 	t.Parallel()
-	for name, nest := range nestings(policy.Observe(true)) {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := startNested(t, nest)
-			s.runsAgain(payment("k"))
-			s.runsAgain(payment("k"))
-			s.reported(event.Replay, 1)
-		})
-	}
-	var s *service
-	s = everywhere(t, func(e *core.Engine) http.Handler {
+	onPrograms(t, nestings(policy.Observe(true)), func(t *testing.T, s *service) {
+		s.runsAgain(payment("k"))
+		s.runsAgain(payment("k"))
+		s.reported(event.Replay, 1)
+	})
+	s := startDeclared(t, func(e *core.Engine, handler http.HandlerFunc) http.Handler {
 		mux := http.NewServeMux()
-		mux.Handle("POST /payments", e.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			s.runs.Add(1)
-			created(w, r)
-		})))
+		mux.Handle("POST /payments", e.Handler(handler))
 		return e.Handler(mux, policy.Observe(true))
 	})
 	s.runsAgain(payment("k"))
@@ -110,7 +86,7 @@ func TestRoutePolicyCountsWhereOneObserves(t *testing.T) {
 }
 
 // hidden are two policies. The outer policy cannot see the inner policy.
-var hidden = map[string]func(*core.Engine, http.HandlerFunc) http.Handler{
+var hidden = map[string]declaring{
 	"net_http": func(e *core.Engine, handler http.HandlerFunc) http.Handler {
 		inner := e.Handler(handler)
 		return e.Handler(http.HandlerFunc(inner.ServeHTTP), policy.TTLHours(1))
@@ -133,27 +109,23 @@ var hidden = map[string]func(*core.Engine, http.HandlerFunc) http.Handler{
 // before the handler runs, and the error names both places.
 func TestHiddenInnerPolicyIsRefused(t *testing.T) {
 	t.Parallel()
-	for name, nest := range hidden {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := startNested(t, nest)
-			for range 2 {
-				answer := s.do(payment("k"))
-				p := problemIn(t, answer)
-				if answer.Code != http.StatusInternalServerError || p.Code != problem.WrongSetup || strings.Count(p.Error, "nested_test.go:") != 2 {
-					t.Errorf("got %d %+v", answer.Code, p)
-				}
+	onPrograms(t, hidden, func(t *testing.T, s *service) {
+		for range 2 {
+			answer := s.do(payment("k"))
+			p := problemIn(t, answer)
+			if answer.Code != http.StatusInternalServerError || p.Code != problem.WrongSetup || strings.Count(p.Error, "nested_test.go:") != 2 {
+				t.Errorf("got %d %+v", answer.Code, p)
 			}
-			s.ran(0)
-			s.reported(event.WrongSetup, 2)
-		})
-	}
+		}
+		s.ran(0)
+		s.reported(event.WrongSetup, 2)
+	})
 }
 
 // One policy that is mounted twice is one policy.
 func TestOnePolicyTwice(t *testing.T) {
 	t.Parallel()
-	for name, nest := range map[string]func(*core.Engine, http.HandlerFunc) http.Handler{
+	onPrograms(t, map[string]declaring{
 		"chi": func(e *core.Engine, handler http.HandlerFunc) http.Handler {
 			r, guarded := chi.NewRouter(), idemchi.New(e).Policy()
 			r.Use(guarded)
@@ -165,21 +137,17 @@ func TestOnePolicyTwice(t *testing.T) {
 			r.Group("/", guarded).POST("/payments", guarded, gin.WrapF(handler))
 			return r
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := startNested(t, nest)
-			s.runsAgain(payment("k"))
-			s.replays(payment("k"))
-		})
-	}
+	}, func(t *testing.T, s *service) {
+		s.runsAgain(payment("k"))
+		s.replays(payment("k"))
+	})
 }
 
 // Case 64: a route's policy counts although middleware in between writes its path,
 // and where there is none the group's counts.
 func TestRoutePolicyBehindAnotherPath(t *testing.T) {
 	t.Parallel()
-	s := startNested(t, func(e *core.Engine, handler http.HandlerFunc) http.Handler {
+	s := startDeclared(t, func(e *core.Engine, handler http.HandlerFunc) http.Handler {
 		r, guard := chi.NewRouter(), idemchi.New(e)
 		r.Use(guard.Policy(policy.TTLHours(1)), chimiddleware.PathRewrite("/old", "/new"))
 		r.With(guard.Policy()).Post("/old", handler)

@@ -7,9 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/problem"
@@ -65,20 +63,12 @@ func TestHeadersOfProblems(t *testing.T) {
 	t.Parallel()
 	temporary := []string{problem.InProgress, problem.StoreUnavailable, problem.ShuttingDown, problem.HandlerCancelled, problem.NotConfirmed}
 	for form, options := range problemForms {
-		for _, row := range refusals() {
-			t.Run(form+"/"+row.name, func(t *testing.T) {
-				t.Parallel()
-				row.program.options = options
-				onEveryRouter(t, inABubble(func(t *testing.T, m mounting) {
-					s := m.start(t, row.program)
-					if row.paid {
-						s.do(payment("k"))
-					}
-					answer := s.do(row.request())
-					checkProblemHeader(t, answer, row.code, slices.Contains(temporary, row.code))
-				}))
+		t.Run(form, func(t *testing.T) {
+			t.Parallel()
+			onRefusals(t, options, func(t *testing.T, s *service, row refusal) {
+				checkProblemHeader(t, s.do(row.request()), row.code, slices.Contains(temporary, row.code))
 			})
-		}
+		})
 	}
 }
 
@@ -114,31 +104,5 @@ func TestHeadersOfProblemsAfterTheHandler(t *testing.T) {
 			s := m.start(t, program{handler: row.handler, outside: []middleware{deadline}})
 			checkProblemHeader(t, s.do(payment("k")), row.code, row.temporary)
 		}))
-	}
-}
-
-// Case 42: no text excludes a side effect if an earlier attempt, or a handler that was cut
-// short, may have had one.
-func TestTextsOfProblemsAreTrue(t *testing.T) {
-	t.Parallel()
-	for _, row := range append(refusals(), refusal{
-		name: "cut short", program: program{handler: untilCancelled, outside: []middleware{deadline}},
-		request: func() *http.Request { return payment("k") }, code: problem.HandlerCancelled,
-	}) {
-		t.Run(row.name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := mountings[0].start(t, row.program)
-				if row.paid {
-					s.do(payment("k"))
-				}
-				p := problemIn(t, s.do(row.request()))
-				for _, claim := range []string{"not started", "before it took effect", "belong to somebody", "has finished", "took effect,"} {
-					if strings.Contains(p.Detail, claim) {
-						t.Errorf("%s says %q, which is not known: %s", p.Code, claim, p.Detail)
-					}
-				}
-			})
-		})
 	}
 }

@@ -15,20 +15,12 @@ func TestDocs(t *testing.T) {
 	t.Parallel()
 	const page = "https://docs.example.com/keys"
 	const link = `<https://docs.example.com/keys>; rel="describedby"`
-	for _, row := range refusals() {
-		onCase(t, row.name, everyRouter, inABubble(func(t *testing.T, m mounting) {
-			program := row.program
-			program.options = append(slices.Clone(program.options), core.WithDocs(page))
-			s := m.start(t, program)
-			if row.paid {
-				s.do(payment("k"))
-			}
-			answer := s.do(row.request())
-			if p := problemIn(t, answer); p.Type != page+"#"+row.code || !slices.Equal(answer.Header()["Link"], []string{link}) {
-				t.Errorf("got the type %q and the links %q", p.Type, answer.Header()["Link"])
-			}
-		}))
-	}
+	onRefusals(t, []core.Option{core.WithDocs(page)}, func(t *testing.T, s *service, row refusal) {
+		answer := s.do(row.request())
+		if p := problemIn(t, answer); p.Type != page+"#"+row.code || !slices.Equal(answer.Header()["Link"], []string{link}) {
+			t.Errorf("got the type %q and the links %q", p.Type, answer.Header()["Link"])
+		}
+	})
 	onEveryRouter(t, func(t *testing.T, m mounting) {
 		s := m.start(t, program{options: []core.Option{core.WithDocs(page)}})
 		if answer := s.runsAgain(payment("k")); answer.Header()["Link"] != nil {

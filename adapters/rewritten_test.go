@@ -112,16 +112,8 @@ func (m rewriter) start(t *testing.T, mount func(chiMiddleware, rewriter, func(c
 	if row == "" {
 		row = "POST /payments"
 	}
-	table, err := policy.NewTable(policy.Row(row))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var s *service
-	s = everywhere(t, func(e *core.Engine) http.Handler {
-		handler := func(w http.ResponseWriter, r *http.Request) {
-			s.runs.Add(1)
-			created(w, r)
-		}
+	table := tableOf(t, policy.Row(row))
+	return startDeclared(t, func(e *core.Engine, handler http.HandlerFunc) http.Handler {
 		return mount(idemchi.New(e).Table(table), m, func(r chi.Router) {
 			r.Post("/payments", handler)
 			r.Post("/{bank}/payments", handler)
@@ -137,7 +129,6 @@ func (m rewriter) start(t *testing.T, mount func(chiMiddleware, rewriter, func(c
 			}
 		})
 	})
-	return s
 }
 
 // onRewritings runs a test for each middleware, in each order.

@@ -65,6 +65,45 @@ func (m mounting) start(t testing.TB, p program) *service {
 	return s
 }
 
+// everywhere runs a program that guards its routes itself, at every path.
+func everywhere(t *testing.T, guarded func(*core.Engine) http.Handler) *service {
+	t.Helper()
+	s := &service{TB: t, store: &countingStore{Store: memstore.New()}, events: new(eventLog)}
+	engine, err := core.New(s.store, core.SharedScope, core.WithObserver(s.events))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Handler = guarded(engine)
+	return s
+}
+
+// declaring guards routes on a router, with one handler for all.
+type declaring = func(e *core.Engine, handler http.HandlerFunc) http.Handler
+
+// startDeclared runs a program that declares its routes itself. The handler counts its runs.
+func startDeclared(t *testing.T, declare declaring) *service {
+	t.Helper()
+	var s *service
+	s = everywhere(t, func(e *core.Engine) http.Handler {
+		return declare(e, func(w http.ResponseWriter, r *http.Request) {
+			s.runs.Add(1)
+			created(w, r)
+		})
+	})
+	return s
+}
+
+// onPrograms runs a test for each program.
+func onPrograms(t *testing.T, programs map[string]declaring, test func(t *testing.T, s *service)) {
+	t.Helper()
+	for name, declare := range programs {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, startDeclared(t, declare))
+		})
+	}
+}
+
 // bare runs the program without a guard.
 func (m mounting) bare(r program) http.Handler { return m.mount(nil, r.completed(new(atomic.Int64))) }
 

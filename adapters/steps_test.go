@@ -41,7 +41,6 @@ func TestSteps(t *testing.T) {
 // Requests that the guard lets through call the function each time.
 func TestStepsOfRequestsThatPass(t *testing.T) {
 	t.Parallel()
-	withoutKey := func(r *http.Request) { r.Header.Del(core.KeyHeader) }
 	for name, row := range map[string]struct {
 		policy  policy.Option
 		changes []func(*http.Request)

@@ -22,15 +22,8 @@ import (
 // start runs the program, and returns its router too.
 func (p *tabled) start(t *testing.T) (s *service, report policy.Report) {
 	t.Helper()
-	table, err := policy.NewTable(p.rows...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	handler := func(w http.ResponseWriter, r *http.Request) {
-		s.runs.Add(1)
-		created(w, r)
-	}
-	s = everywhere(t, func(e *core.Engine) http.Handler {
+	table := tableOf(t, p.rows...)
+	s = startDeclared(t, func(e *core.Engine, handler http.HandlerFunc) http.Handler {
 		if p.chi != nil {
 			router, guard := chi.NewRouter(), idemchi.New(e)
 			p.chi(router, guard.Table(table), handler)
@@ -109,18 +102,11 @@ func TestTableKeepsThePolicyOfItsRow(t *testing.T) {
 // One table on two routers, and requests from everywhere at once.
 func TestTableOfTwoRouters(t *testing.T) {
 	t.Parallel()
-	table, err := policy.NewTable(policy.Row("POST /a/payments"), policy.Row("POST /b/payments"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var s *service
-	s = everywhere(t, func(e *core.Engine) http.Handler {
+	table := tableOf(t, policy.Row("POST /a/payments"), policy.Row("POST /b/payments"))
+	s := startDeclared(t, func(e *core.Engine, handler http.HandlerFunc) http.Handler {
 		shared := chi.NewRouter() // below both
 		shared.Use(idemchi.New(e).Table(table))
-		shared.Post("/payments", func(w http.ResponseWriter, r *http.Request) {
-			s.runs.Add(1)
-			created(w, r)
-		})
+		shared.Post("/payments", handler)
 		a, b := chi.NewRouter(), chi.NewRouter()
 		a.Mount("/a", shared)
 		b.Mount("/b", shared)
@@ -144,17 +130,11 @@ func TestTableOfTwoRouters(t *testing.T) {
 // Mounting a table reports all faults that the engine finds in the table.
 func TestTableThatTheEngineRefuses(t *testing.T) {
 	t.Parallel()
-	table, err := policy.NewTable(
+	table := tableOf(t,
 		policy.Row("POST /payments", policy.Transactional(true)),
 		policy.Row("POST /refunds", policy.ExcludeFields("a..b")),
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
-	slashes, err := policy.NewTable(policy.Row("POST /payments"), policy.Row("POST /payments/"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	slashes := tableOf(t, policy.Row("POST /payments"), policy.Row("POST /payments/"))
 	engine := engineFor(t)
 	for name, mount := range map[string]func(*policy.Table){
 		"chi": func(table *policy.Table) { idemchi.New(engine).Table(table) },
@@ -179,10 +159,7 @@ func TestTableThatTheEngineRefuses(t *testing.T) {
 // A table outside a chi router would guard no route without an error, so it panics.
 func TestTableOutsideOfChi(t *testing.T) {
 	t.Parallel()
-	table, err := policy.NewTable(policy.Row("POST /payments"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := tableOf(t, policy.Row("POST /payments"))
 	s := everywhere(t, func(e *core.Engine) http.Handler {
 		return idemchi.New(e).Table(table)(http.HandlerFunc(created))
 	})
@@ -194,11 +171,8 @@ func TestTableOutsideOfChi(t *testing.T) {
 // One table on two routers, of which one leads to the other, is one policy.
 func TestOneTableOnTwoRouters(t *testing.T) {
 	t.Parallel()
-	table, err := policy.NewTable(policy.Row("POST /payments"), policy.Row("POST /v1/payments"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, program := range map[string]func(*core.Engine, http.HandlerFunc) http.Handler{
+	table := tableOf(t, policy.Row("POST /payments"), policy.Row("POST /v1/payments"))
+	onPrograms(t, map[string]declaring{
 		"chi": func(e *core.Engine, pay http.HandlerFunc) http.Handler {
 			r, v1, guard := chi.NewRouter(), chi.NewRouter(), idemchi.New(e)
 			v1.Use(guard.Table(table))
@@ -217,16 +191,12 @@ func TestOneTableOnTwoRouters(t *testing.T) {
 			r.NoRoute(gin.WrapH(v1))
 			return r
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := startNested(t, program)
-			for _, path := range []string{"/payments", "/v1/payments"} {
-				s.runsAgain(post(path, "k", amount))
-				s.replays(post(path, "k", amount))
-			}
-		})
-	}
+	}, func(t *testing.T, s *service) {
+		for _, path := range []string{"/payments", "/v1/payments"} {
+			s.runsAgain(post(path, "k", amount))
+			s.replays(post(path, "k", amount))
+		}
+	})
 }
 
 // Case 52: a row that no route has leaves its path unknown.

@@ -202,15 +202,13 @@ func TestTimeoutHandlerInsideOfChi(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				var s *service
-				s = everywhere(t, func(e *core.Engine) http.Handler {
+				s := startDeclared(t, func(e *core.Engine, handler http.HandlerFunc) http.Handler {
 					r := chi.NewRouter()
 					r.Use(func(next http.Handler) http.Handler { return http.TimeoutHandler(next, timeLimit, "time-out") })
 					r.Post("/other", created)
 					declare(r, idemchi.New(e), func(w http.ResponseWriter, r *http.Request) {
 						time.Sleep(2 * timeLimit) //nolint:forbidigo // in a bubble
-						s.runs.Add(1)
-						created(w, r)
+						handler(w, r)
 					})
 					return r
 				})
@@ -299,10 +297,7 @@ func TestTimeoutOutsideIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) { // no time passes
-				var s *service
-				s = startGin(t, func(g *idemgin.Guard, e *gin.Engine) {
-					mount(t, g, e, func(c *gin.Context) { s.runs.Add(1); c.String(http.StatusCreated, "made") })
-				})
+				s := startPlaced(t, func(g *idemgin.Guard, e *gin.Engine, pay gin.HandlerFunc) { mount(t, g, e, pay) })
 				answer := s.do(payment("k"))
 				p := problemIn(t, answer)
 				if answer.Code != http.StatusInternalServerError || p.Code != problem.WrongSetup ||
@@ -310,9 +305,8 @@ func TestTimeoutOutsideIsRefused(t *testing.T) {
 					t.Errorf("got %d %q", answer.Code, answer.Body)
 				}
 				s.ran(0)
-				if claims := s.store.acquires.Load(); claims != 0 || len(s.events.of(event.WrongSetup)) != 1 {
-					t.Errorf("the store was asked %d times, events are %+v", claims, s.events.all)
-				}
+				s.claimed(0)
+				s.reported(event.WrongSetup, 1)
 			})
 		})
 	}
@@ -323,16 +317,11 @@ func TestTimeoutOutsideIsRefused(t *testing.T) {
 func TestTimeoutOutsideOfAnObserver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var s *service
-		s = startGin(t, func(g *idemgin.Guard, e *gin.Engine) {
-			e.POST("/payments", inTime((*gin.Context).Next), g.Policy(policy.Observe(true)), func(c *gin.Context) {
-				s.runs.Add(1)
-				c.String(http.StatusCreated, "made")
-			})
+		s := startPlaced(t, func(g *idemgin.Guard, e *gin.Engine, pay gin.HandlerFunc) {
+			e.POST("/payments", inTime((*gin.Context).Next), g.Policy(policy.Observe(true)), pay)
 		})
-		if answer := s.do(payment("k")); answer.Code != http.StatusCreated || len(s.events.of(event.WrongSetup)) != 1 {
-			t.Errorf("got %d %q, events are %+v", answer.Code, answer.Body, s.events.all)
-		}
+		s.gets(s.do(payment("k")), http.StatusCreated)
+		s.reported(event.WrongSetup, 1)
 		s.ran(1)
 	})
 }
@@ -341,9 +330,8 @@ func TestTimeoutOutsideOfAnObserver(t *testing.T) {
 // guarded.
 func TestGinContextOfNoEngine(t *testing.T) {
 	t.Parallel()
-	var s *service
-	s = everywhere(t, func(e *core.Engine) http.Handler {
-		guarded := idemgin.New(e).Handle(func(c *gin.Context) { s.runs.Add(1); c.String(http.StatusCreated, "made") })
+	s := startDeclared(t, func(e *core.Engine, handler http.HandlerFunc) http.Handler {
+		guarded := idemgin.New(e).Handle(gin.WrapF(handler))
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			c, _ := gin.CreateTestContext(w)
 			c.Request = r

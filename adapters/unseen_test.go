@@ -162,11 +162,8 @@ func routed(from, to string) chiMiddleware {
 
 func startDetour(t *testing.T, row string, program func(chiMiddleware, http.HandlerFunc) http.Handler) *service {
 	t.Helper()
-	table, err := policy.NewTable(policy.Row(row))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return startNested(t, func(e *core.Engine, handler http.HandlerFunc) http.Handler {
+	table := tableOf(t, policy.Row(row))
+	return startDeclared(t, func(e *core.Engine, handler http.HandlerFunc) http.Handler {
 		return program(idemchi.New(e).Table(table), handler)
 	})
 }
@@ -269,11 +266,8 @@ func TestMountedWith(t *testing.T) {
 // and an event says so.
 func TestOneRowSentToAnother(t *testing.T) {
 	t.Parallel()
-	table, err := policy.NewTable(policy.Row("POST /old"), policy.Row("POST /payments"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := startNested(t, func(e *core.Engine, handler http.HandlerFunc) http.Handler {
+	table := tableOf(t, policy.Row("POST /old"), policy.Row("POST /payments"))
+	s := startDeclared(t, func(e *core.Engine, handler http.HandlerFunc) http.Handler {
 		r := chi.NewRouter()
 		r.Use(idemchi.New(e).Table(table), chimiddleware.PathRewrite("/old", "/payments"))
 		r.Post("/payments", handler)
@@ -291,12 +285,9 @@ func TestOneRowSentToAnother(t *testing.T) {
 // guarded by its own row, and its handler runs once, also when the outer handler runs again.
 func TestRewrittenSubRequests(t *testing.T) {
 	t.Parallel()
-	table, err := policy.NewTable(policy.Row("POST /batch"), policy.Row("POST /payments/{id}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := tableOf(t, policy.Row("POST /batch"), policy.Row("POST /payments/{id}"))
 	for _, from := range []string{"/batch", "/plain", "/payments/outer"} {
-		s := startNested(t, func(e *core.Engine, pay http.HandlerFunc) http.Handler {
+		s := startDeclared(t, func(e *core.Engine, pay http.HandlerFunc) http.Handler {
 			r := chi.NewRouter()
 			r.Use(idemchi.New(e).Table(table), chimiddleware.PathRewrite("/pay/", "/payments/"))
 			batch := func(w http.ResponseWriter, request *http.Request) {
@@ -337,11 +328,8 @@ func TestRewrittenPathOfARowThatLetsThrough(t *testing.T) {
 		{policy.SkipIf(func(*http.Request) bool { return true }), "k", event.Skipped},
 		{policy.Observe(true), "k", event.Replay},
 	} {
-		table, err := policy.NewTable(policy.Row("POST /payments", row.option))
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := startNested(t, func(e *core.Engine, handler http.HandlerFunc) http.Handler {
+		table := tableOf(t, policy.Row("POST /payments", row.option))
+		s := startDeclared(t, func(e *core.Engine, handler http.HandlerFunc) http.Handler {
 			r := chi.NewRouter()
 			r.Use(idemchi.New(e).Table(table), chimiddleware.PathRewrite("/old", "/payments"))
 			r.Post("/payments", handler)
