@@ -136,3 +136,99 @@ func TestMethodsOfThePolicy(t *testing.T) {
 		})
 	}
 }
+
+// under gives a request its key under another header name.
+func under(name, key string) func(*http.Request) {
+	return func(r *http.Request) {
+		r.Header.Del(core.KeyHeader)
+		r.Header.Add(name, key)
+	}
+}
+
+var twoHeaders = []core.Option{core.WithKeyHeader("x-request-key", "Legacy-Key")}
+
+// Each of the headers gives the same key.
+func TestKeyHeaders(t *testing.T) {
+	t.Parallel()
+	onEveryRouter(t, func(t *testing.T, m mounting) {
+		s := m.start(t, program{options: twoHeaders})
+		s.runsAgain(payment("", under("X-Request-Key", "k")))
+		s.replays(payment("", under("X-Request-Key", `"k"`)))
+		s.replays(payment("", under("Legacy-Key", "k")))
+	})
+}
+
+// A request with several keys is refused, also where the keys are equal.
+func TestSeveralKeyHeadersAreRefused(t *testing.T) {
+	t.Parallel()
+	onEveryRouter(t, func(t *testing.T, m mounting) {
+		s := m.start(t, program{options: twoHeaders})
+		for _, other := range []func(*http.Request){under("Legacy-Key", "k"), under("Legacy-Key", "other"), under("X-Request-Key", "k")} {
+			r := payment("", under("X-Request-Key", "k"), other)
+			s.refuses(r, http.StatusBadRequest, problem.KeyInvalid)
+		}
+		twice := func(r *http.Request) { r.Header["Legacy-Key"] = []string{"k", "k"} }
+		s.refuses(payment("", under("Legacy-Key", "k"), twice), http.StatusBadRequest, problem.KeyInvalid)
+	})
+}
+
+// Every text of a problem names the configured header.
+func TestProblemsNameTheKeyHeader(t *testing.T) {
+	t.Parallel()
+	onEveryRouter(t, func(t *testing.T, m mounting) {
+		s := m.start(t, program{options: twoHeaders})
+		s.runsAgain(payment("", under("X-Request-Key", "used")))
+		for name, row := range map[string]struct {
+			request *http.Request
+			want    problem.Problem
+		}{
+			"missing, although Idempotency-Key is sent": {payment("k"), problem.Problem{
+				Code: problem.KeyMissing, Title: "X-Request-Key missing", Error: "X-Request-Key header is required",
+			}},
+			"too long": {payment("", under("Legacy-Key", strings.Repeat("k", 256))), problem.Problem{
+				Code: problem.KeyInvalid, Title: "X-Request-Key invalid", Error: "X-Request-Key must not exceed 255 characters",
+			}},
+			"reused": {post("/payments", "", `{}`, under("X-Request-Key", "used")), problem.Problem{
+				Code: problem.KeyReused, Title: "X-Request-Key reused", Error: "X-Request-Key reused",
+			}},
+		} {
+			answer := s.do(row.request)
+			got := problemIn(t, answer)
+			if got.Code != row.want.Code || got.Title != row.want.Title || got.Error != row.want.Error || strings.Contains(answer.Body.String(), core.KeyHeader) {
+				t.Errorf("%s: got %s, want %+v", name, answer.Body, row.want)
+			}
+		}
+	})
+}
+
+// A key of another format is refused, and the problem names the format.
+func TestKeyFormat(t *testing.T) {
+	t.Parallel()
+	const uuid = "8e03978e-40d5-43dd-bc93-6894a57f9324"
+	for _, row := range []struct {
+		format policy.KeySyntax
+		key    string
+		want   string
+	}{
+		{policy.UUIDKey, uuid, "Idempotency-Key must be a UUID, such as 8e03978e-40d5-43dd-bc93-6894a57f9324"},
+		{policy.KeyPattern("ord_[0-9]{6}"), "ord_000017", "Idempotency-Key must be a key that matches ord_[0-9]{6}"},
+	} {
+		onCase(t, row.format.String(), everyRouter, func(t *testing.T, m mounting) {
+			s := m.start(t, program{policy: []policy.Option{policy.KeyFormat(row.format)}})
+			s.runsAgain(payment(row.key))
+			s.replays(payment(`"` + row.key + `"`))
+			for _, key := range []string{"k", row.key + "0"} {
+				p := problemIn(t, s.do(payment(key)))
+				if p.Code != problem.KeyInvalid || p.Error != row.want || !strings.Contains(p.Detail, row.format.Expected()) {
+					t.Errorf("got %+v, want %s", p, row.want)
+				}
+			}
+			s.ran(1)
+			field := m.start(t, program{policy: []policy.Option{policy.KeyFormat(row.format), policy.KeyField("id")}})
+			field.runsAgain(body(`{"id":"` + row.key + `"}`))
+			if p := problemIn(t, field.do(body(`{"id":"k"}`))); p.Code != problem.KeyInvalid || p.Error != strings.Replace(row.want, "Idempotency-Key", "id", 1) {
+				t.Errorf("got %+v, want a problem that names the field", p)
+			}
+		})
+	}
+}

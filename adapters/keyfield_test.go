@@ -1,14 +1,18 @@
 package adapters_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -145,4 +149,113 @@ func TestKeyFieldObserved(t *testing.T) {
 			t.Errorf("events are %+v", s.events.all)
 		}
 	})
+}
+
+// uuidOf returns a UUID of version 7 that was made at a time.
+func uuidOf(made time.Time) string {
+	hex := fmt.Sprintf("%012x", made.UnixMilli())
+	return hex[:8] + "-" + hex[8:] + "-7cc3-98c4-dc0c0c07398f"
+}
+
+// ulidOf returns a ULID that was made at a time.
+func ulidOf(made time.Time) string {
+	ulid := []byte("0000000000TSV4RRFFQ69G5FAV")
+	for i, rest := 9, made.UnixMilli(); i >= 0; i, rest = i-1, rest/32 {
+		ulid[i] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"[rest%32]
+	}
+	return string(ulid)
+}
+
+// sentAt is a client that tells the time of its first attempt.
+func sentAt(made time.Time) func(*http.Request) {
+	return func(r *http.Request) { r.Header.Set("Repeatability-First-Sent", made.UTC().Format(http.TimeFormat)) }
+}
+
+// aged is a program with a KeyAge of an hour, beside a TTL of two.
+func aged(options ...policy.Option) program {
+	return program{policy: append([]policy.Option{policy.TTLHours(2), policy.KeyAge(time.Hour)}, options...)}
+}
+
+// A key in any form of its time runs once, is replayed, and is refused for ever after its
+// record.
+func TestKeyAge(t *testing.T) {
+	t.Parallel()
+	for name, request := range map[string]func(made time.Time) *http.Request{
+		"a UUID of version 7": func(made time.Time) *http.Request { return payment(uuidOf(made)) },
+		"in capitals":         func(made time.Time) *http.Request { return payment(strings.ToUpper(uuidOf(made))) },
+		"in quotes":           func(made time.Time) *http.Request { return payment(`"` + uuidOf(made) + `"`) },
+		"a ULID":              func(made time.Time) *http.Request { return payment(ulidOf(made)) },
+		"a small ULID":        func(made time.Time) *http.Request { return payment(strings.ToLower(ulidOf(made))) },
+		"a header":            func(made time.Time) *http.Request { return payment("order-17", sentAt(made)) },
+		"a header beside a UUID of version 4": func(made time.Time) *http.Request {
+			return payment("8e03978e-40d5-43dd-bc93-6894a57f9324", sentAt(made))
+		},
+	} {
+		onCase(t, name, everyRouter, inABubble(func(t *testing.T, m mounting) {
+			store := memstore.New()
+			p := aged()
+			p.store = store
+			s := m.start(t, p)
+			made := time.Now()
+			s.runsAgain(request(made))
+			advance(2*time.Hour - time.Second)
+			s.replays(request(made))
+			advance(time.Second)
+			s.refuses(request(made), http.StatusConflict, problem.KeyExpired)
+			advance(10 * 365 * 24 * time.Hour)
+			s.refuses(request(made), http.StatusConflict, problem.KeyExpired)
+			s.ran(1)
+			s.reported(event.KeyExpired, 2, problem.KeyExpired)
+			if found, err := store.List(t.Context(), storage.Filter{}, storage.Page{Limit: 10}); err != nil || len(found.Entries) > 0 {
+				t.Errorf("the store keeps %v, %v", found.Entries, err)
+			}
+		}))
+	}
+}
+
+// A client cannot avoid the rule by a key without a time, or by a wrong time.
+func TestKeyAgeRefusesKeysWithoutATime(t *testing.T) {
+	t.Parallel()
+	onEveryRouter(t, inABubble(func(t *testing.T, m mounting) {
+		s, now := m.start(t, aged()), time.Now()
+		const forms = "Idempotency-Key must be a UUID of version 7 or a ULID, or come with the header Repeatability-First-Sent"
+		for name, row := range map[string]struct {
+			request *http.Request
+			want    string
+		}{
+			"no time":              {payment("order-17"), forms},
+			"a UUID of version 4":  {payment("8e03978e-40d5-43dd-bc93-6894a57f9324"), forms},
+			"a header of no date":  {payment("order-17", func(r *http.Request) { r.Header.Set("Repeatability-First-Sent", "1700000000") }), "Repeatability-First-Sent must be given once, as an HTTP date"},
+			"a key of the future":  {payment(uuidOf(now.Add(5*time.Minute + time.Second))), "Idempotency-Key must not be from more than five minutes in the future"},
+			"a date of the future": {payment("order-17", sentAt(now.Add(5*time.Minute+time.Second))), "Repeatability-First-Sent must not be from more than five minutes in the future"},
+			"a young header beside an old key is not asked": {payment(uuidOf(now.Add(-time.Hour)), sentAt(now)), ""},
+		} {
+			p := problemIn(t, s.do(row.request))
+			if row.want == "" && p.Code != problem.KeyExpired {
+				t.Errorf("%s: got %+v, want key_expired", name, p)
+			}
+			if row.want != "" && (p.Code != problem.KeyInvalid || !strings.HasPrefix(p.Error, row.want) || !strings.Contains(p.Detail, "a UUID of version 7, a ULID, or any other key with the header Repeatability-First-Sent")) {
+				t.Errorf("%s: got %+v, want %s", name, p, row.want)
+			}
+		}
+		s.ran(0)
+		s.runsAgain(payment(uuidOf(now.Add(5 * time.Minute))))
+
+		field := m.start(t, aged(policy.KeyField("id")))
+		if p := problemIn(t, field.do(body(`{"id":"order-17"}`))); p.Code != problem.KeyInvalid || !strings.HasPrefix(p.Error, "id must be a UUID of version 7") {
+			t.Errorf("got %+v, want a problem that names the field", p)
+		}
+		field.runsAgain(body(`{"id":"` + uuidOf(now) + `"}`))
+		old := body(`{"id":"order-17"}`)
+		sentAt(now.Add(-time.Hour))(old)
+		field.refuses(old, http.StatusConflict, problem.KeyExpired)
+
+		named := aged()
+		named.options = []core.Option{core.WithKeyHeader("X-Request-Id")}
+		other := m.start(t, named)
+		request := payment("", withoutKey, func(r *http.Request) { r.Header.Set("X-Request-Id", "order-17") })
+		if p := problemIn(t, other.do(request)); p.Code != problem.KeyInvalid || !strings.HasPrefix(p.Error, "X-Request-Id must be a UUID of version 7") {
+			t.Errorf("got %+v, want a problem that names the header", p)
+		}
+	}))
 }

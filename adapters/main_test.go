@@ -4,7 +4,7 @@
 //
 //	mounting_test.go    the ways to mount a guard
 //	service_test.go     a program with one guarded route, and its requests
-//	store_test.go       stores that count, or stand for another process
+//	store_test.go       stores that count, or stand for another process; the events
 //	wire_test.go        the same over real connections
 //	everything else     the contract, one chapter per file
 package adapters_test

@@ -3,13 +3,11 @@ package adapters_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -266,44 +264,6 @@ func problemIn(t testing.TB, answer *httptest.ResponseRecorder) problem.Problem 
 	return p
 }
 
-// eventLog keeps the observed events.
-type eventLog struct {
-	mu  sync.Mutex
-	all []observed
-	// warned counts the warnings about gin's ContextWithFallback, which all leaves out.
-	warned  int
-	awaited map[event.Result]chan struct{}
-}
-
-type observed struct {
-	result          event.Result
-	code            string
-	endpoint, route string
-	reason          string
-}
-
-// Observe implements event.Observer.
-func (l *eventLog) Observe(_ context.Context, e event.Event) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if e.Result == event.WrongSetup && strings.Contains(fmt.Sprint(e.Err), "ContextWithFallback") {
-		l.warned++
-		return
-	}
-	if came := l.awaited[e.Result]; came != nil {
-		delete(l.awaited, e.Result)
-		close(came)
-	}
-	l.all = append(l.all, observed{e.Result, e.Code, e.Endpoint(), e.Route, e.Reason})
-}
-
-// of returns the events with a result.
-func (l *eventLog) of(result event.Result) []observed {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(l.all), func(o observed) bool { return o.result != result })
-}
-
 // equalHeaders compares headers as clients see them, without names that have no values.
 func equalHeaders(a, b http.Header) bool {
 	withoutValues := func(_ string, values []string) bool { return len(values) == 0 }
@@ -311,15 +271,6 @@ func equalHeaders(a, b http.Header) bool {
 	maps.DeleteFunc(a, withoutValues)
 	maps.DeleteFunc(b, withoutValues)
 	return maps.EqualFunc(a, b, slices.Equal)
-}
-
-// next is closed when an event with this result comes.
-func (l *eventLog) next(result event.Result) <-chan struct{} {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	came := make(chan struct{})
-	l.awaited = map[event.Result]chan struct{}{result: came}
-	return came
 }
 
 // silent is a log entry that discards its text.

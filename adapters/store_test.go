@@ -2,9 +2,14 @@ package adapters_test
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/storage"
 )
@@ -71,3 +76,50 @@ var inFlight = storage.Record{State: storage.InProgress, LeaseLeft: 30 * time.Se
 
 // abandoned is the record of a request whose process has died.
 var abandoned = storage.Record{State: storage.InProgress, LeaseLeft: -time.Second}
+
+// eventLog keeps the observed events.
+type eventLog struct {
+	mu  sync.Mutex
+	all []observed
+	// warned counts the warnings about gin's ContextWithFallback, which all leaves out.
+	warned  int
+	awaited map[event.Result]chan struct{}
+}
+
+type observed struct {
+	result          event.Result
+	code            string
+	endpoint, route string
+	reason          string
+}
+
+// Observe implements event.Observer.
+func (l *eventLog) Observe(_ context.Context, e event.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e.Result == event.WrongSetup && strings.Contains(fmt.Sprint(e.Err), "ContextWithFallback") {
+		l.warned++
+		return
+	}
+	if came := l.awaited[e.Result]; came != nil {
+		delete(l.awaited, e.Result)
+		close(came)
+	}
+	l.all = append(l.all, observed{e.Result, e.Code, e.Endpoint(), e.Route, e.Reason})
+}
+
+// of returns the events with a result.
+func (l *eventLog) of(result event.Result) []observed {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(l.all), func(o observed) bool { return o.result != result })
+}
+
+// next is closed when an event with this result comes.
+func (l *eventLog) next(result event.Result) <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	came := make(chan struct{})
+	l.awaited = map[event.Result]chan struct{}{result: came}
+	return came
+}
