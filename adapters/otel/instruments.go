@@ -11,11 +11,15 @@ import (
 
 // instruments are this package's metrics.
 type instruments struct {
-	requests, conflicts, settlements metric.Int64Counter
-	leaseExpired, renewals           metric.Int64Counter
-	storeErrors                      metric.Int64Counter
-	pending, running                 metric.Int64UpDownCounter
-	decision, run, store             metric.Float64Histogram
+	counters             []counter
+	pending, running     metric.Int64UpDownCounter
+	decision, run, store metric.Float64Histogram
+}
+
+// counter counts the events that have an effect.
+type counter struct {
+	metric.Int64Counter
+	counts effect
 }
 
 // The boundaries, in seconds, include those of the semantic conventions (5 ms to 10 s for
@@ -36,10 +40,10 @@ var (
 func newInstruments(meter metric.Meter, age func() time.Duration, given *readings) (instruments, error) {
 	var all instruments
 	var failed error
-	counter := func(name, unit, description string) metric.Int64Counter {
+	count := func(counts effect, name, unit, description string) {
 		c, err := meter.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(description))
 		failed = errors.Join(failed, err)
-		return c
+		all.counters = append(all.counters, counter{c, counts})
 	}
 	histogram := func(name, description string, bounds []float64) metric.Float64Histogram {
 		h, err := meter.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(description),
@@ -47,12 +51,12 @@ func newInstruments(meter metric.Meter, age func() time.Duration, given *reading
 		failed = errors.Join(failed, err)
 		return h
 	}
-	all.requests = counter("idempotency.requests", "{request}", "Requests of guarded routes, by decision.")
-	all.conflicts = counter("idempotency.conflicts", "{request}", "Requests with a 409 or 422 response.")
-	all.settlements = counter("idempotency.settlements", "{settlement}", "Results of runs.")
-	all.leaseExpired = counter("idempotency.lease.expired", "{lease}", "Abandoned attempts that the engine found.")
-	all.renewals = counter("idempotency.lease.renewals", "{renewal}", "Renewals of leases whose handlers ran on.")
-	all.storeErrors = counter("idempotency.store.errors", "{error}", "Failed store calls.")
+	count(isDecision, "idempotency.requests", "{request}", "Requests of guarded routes, by decision.")
+	count(isConflict, "idempotency.conflicts", "{request}", "Requests with a 409 or 422 response.")
+	count(isSettlement, "idempotency.settlements", "{settlement}", "Results of runs.")
+	count(isLeaseExpired, "idempotency.lease.expired", "{lease}", "Abandoned attempts that the engine found.")
+	count(isRenewal, "idempotency.lease.renewals", "{renewal}", "Renewals of leases whose handlers ran on.")
+	count(isStoreError, "idempotency.store.errors", "{error}", "Failed store calls.")
 	all.decision = histogram("idempotency.decision.duration", "Time from a request's arrival to its decision.", decisionBounds)
 	all.run = histogram("idempotency.run.duration", "Time from a request's arrival to its run's last settlement.", runBounds)
 	all.store = histogram("idempotency.store.duration", "Time spent in the store in one step.", storeBounds)

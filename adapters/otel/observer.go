@@ -36,41 +36,36 @@ type Observer struct {
 // Option changes an Observer's defaults.
 type Option func(*Observer) error
 
+// option sets a value, and refuses nil with an advice.
+func option(isNil bool, refusal string, set func(*Observer)) Option {
+	return func(o *Observer) error {
+		if isNil {
+			return errors.New("idemotel: " + refusal + ", or leave the option out")
+		}
+		set(o)
+		return nil
+	}
+}
+
 // WithMeterProvider takes the instruments from provider. Default the global provider,
 // which a program may also set after New.
 func WithMeterProvider(provider metric.MeterProvider) Option {
-	return func(o *Observer) error {
-		if provider == nil {
-			return errors.New("idemotel: WithMeterProvider is given nil: give a provider, or leave the option out")
-		}
-		o.meters = provider
-		return nil
-	}
+	return option(provider == nil, "WithMeterProvider is given nil: give a provider", func(o *Observer) { o.meters = provider })
 }
 
 // WithTracerProvider takes the tracer from provider. The provider of package trace/noop
 // turns spans off. Default the global provider, which a program may also set after New.
 func WithTracerProvider(provider trace.TracerProvider) Option {
-	return func(o *Observer) error {
-		if provider == nil {
-			return errors.New("idemotel: WithTracerProvider is given nil: give a provider, or leave the option out")
-		}
+	return option(provider == nil, "WithTracerProvider is given nil: give a provider", func(o *Observer) {
 		o.tracers = provider
-		return nil
-	}
+	})
 }
 
 // WithNext passes every event on to next. An engine has one observer, and an Observer of
 // this package takes the place of the engine's log: use event.Log(nil) as next to keep
 // the log. Default none.
 func WithNext(next event.Observer) Option {
-	return func(o *Observer) error {
-		if next == nil {
-			return errors.New("idemotel: WithNext is given nil: give an observer, or leave the option out")
-		}
-		o.next = next
-		return nil
-	}
+	return option(next == nil, "WithNext is given nil: give an observer", func(o *Observer) { o.next = next })
 }
 
 // WithRecords adds the gauge idempotency.store.records, the number of records in the
@@ -78,13 +73,9 @@ func WithNext(next event.Observer) Option {
 // safe for concurrent use, as memstore.Store.Len is. A panic of count is an error of the
 // collection. Default no gauge.
 func WithRecords(count func() int) Option {
-	return func(o *Observer) error {
-		if count == nil {
-			return errors.New("idemotel: WithRecords is given nil: give a function, such as memstore.Store.Len, or leave the option out")
-		}
+	return option(count == nil, "WithRecords is given nil: give a function, such as memstore.Store.Len", func(o *Observer) {
 		o.readings.records = func() int64 { return int64(count()) }
-		return nil
-	}
+	})
 }
 
 // WithWaiting adds the gauge idempotency.waiting, the number of requests that wait for the
@@ -92,13 +83,9 @@ func WithRecords(count func() int) Option {
 // give a function that calls core.Engine.Waiting, because the engine is made after its
 // observer. A panic of count is an error of the collection. Default no gauge.
 func WithWaiting(count func() int) Option {
-	return func(o *Observer) error {
-		if count == nil {
-			return errors.New("idemotel: WithWaiting is given nil: give a function that calls core.Engine.Waiting, or leave the option out")
-		}
+	return option(count == nil, "WithWaiting is given nil: give a function that calls core.Engine.Waiting", func(o *Observer) {
 		o.readings.waiting = func() int64 { return int64(count()) }
-		return nil
-	}
+	})
 }
 
 // WithSwept adds the counter idempotency.store.swept, the number of expired records that
@@ -106,13 +93,9 @@ func WithWaiting(count func() int) Option {
 // Load of the number that pgstore.CountSwept or sqlstore.CountSwept adds to. A panic of count
 // is an error of the collection. Default no counter.
 func WithSwept(count func() int64) Option {
-	return func(o *Observer) error {
-		if count == nil {
-			return errors.New("idemotel: WithSwept is given nil: give a function, such as the Load of the number of pgstore.CountSwept, or leave the option out")
-		}
+	return option(count == nil, "WithSwept is given nil: give a function, such as the Load of the number of pgstore.CountSwept", func(o *Observer) {
 		o.readings.swept = count
-		return nil
-	}
+	})
 }
 
 // New returns an observer for core.WithObserver. The error comes from an option, or from
@@ -157,23 +140,10 @@ func (o *Observer) Observe(ctx context.Context, event event.Event) {
 }
 
 func (o *Observer) count(ctx context.Context, effects effect, s *series) {
-	if effects.has(isDecision) {
-		o.instruments.requests.Add(ctx, 1, s.counted...)
-	}
-	if effects.has(isConflict) {
-		o.instruments.conflicts.Add(ctx, 1, s.counted...)
-	}
-	if effects.has(isSettlement) {
-		o.instruments.settlements.Add(ctx, 1, s.counted...)
-	}
-	if effects.has(isLeaseExpired) {
-		o.instruments.leaseExpired.Add(ctx, 1, s.counted...)
-	}
-	if effects.has(isRenewal) {
-		o.instruments.renewals.Add(ctx, 1, s.counted...)
-	}
-	if effects.has(isStoreError) {
-		o.instruments.storeErrors.Add(ctx, 1, s.counted...)
+	for _, one := range o.instruments.counters {
+		if effects.has(one.counts) {
+			one.Add(ctx, 1, s.counted...)
+		}
 	}
 }
 
