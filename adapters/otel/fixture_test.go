@@ -97,12 +97,26 @@ func (m *telemetry) want(name string, want map[event.Result]int64) {
 	}
 }
 
+// wantTotal compares the sum of a metric over all its attributes.
+func (m *telemetry) wantTotal(name string, want int64) {
+	m.Helper()
+	if got := m.total(name); got != want {
+		m.Errorf("%s is %d in all, want %d", name, got, want)
+	}
+}
+
+// wantSpans compares the number of spans that have ended.
+func (m *telemetry) wantSpans(want int) {
+	m.Helper()
+	if all := m.ended(); len(all) != want {
+		m.Errorf("%d spans have ended, want %d: %v", len(all), want, all)
+	}
+}
+
 // wantTimed compares the number of values in a histogram that has no result.
 func (m *telemetry) wantTimed(name string, want int64) {
 	m.Helper()
-	if got := m.total(name); got != want {
-		m.Errorf("%s has %d values, want %d", name, got, want)
-	}
+	m.wantTotal(name, want)
 	for attributes := range points(m.collect()[name]) {
 		if attributes.HasValue("idempotency.result") {
 			m.Errorf("%s has the result %v: each result multiplies its series by its boundaries", name, attributes.ToSlice())

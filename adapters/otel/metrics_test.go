@@ -137,9 +137,7 @@ func TestEventsAfterADisconnect(t *testing.T) {
 	s.post(gone, "/payments", "k", "1")
 	s.want("idempotency.requests", map[event.Result]int64{event.Execute: 1})
 	s.want("idempotency.settlements", map[event.Result]int64{event.Completed: 1})
-	if len(s.ended()) != 1 {
-		t.Errorf("%d spans, want one", len(s.ended()))
-	}
+	s.wantSpans(1)
 }
 
 // Routes beyond the cache are counted too, with a span name each. The SDK bounds the
@@ -185,9 +183,7 @@ func TestConcurrentEvents(t *testing.T) {
 	seen.want("idempotency.conflicts", map[event.Result]int64{
 		event.InProgress: times, event.KeyReused: times, event.NotReplayable: times, event.KeyExpired: times, event.OutcomeUnknown: times,
 	})
-	if n := seen.total("idempotency.lease.expired"); n != times {
-		t.Errorf("%d leases expired, want %d", n, times)
-	}
+	seen.wantTotal("idempotency.lease.expired", times)
 }
 
 // The store's time is recorded for steps with a store call.

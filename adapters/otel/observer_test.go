@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	metricnoop "go.opentelemetry.io/otel/metric/noop"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
@@ -18,6 +19,7 @@ import (
 
 	idemotel "github.com/oncekey/oncekey/adapters/otel"
 	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/internal/testkit/golden"
 )
 
 func TestNewRefusesNil(t *testing.T) {
@@ -81,14 +83,9 @@ func TestInstruments(t *testing.T) {
 		"idempotency.settlement.pending":     {"up-down counter", "{settlement}"},
 		"idempotency.settlement.pending.age": {"gauge", "s"},
 	} {
-		got := instrument{unit: all[name].Unit}
-		switch data := all[name].Data.(type) {
-		case metricdata.Sum[int64]:
-			got.kind = map[bool]string{true: "counter", false: "up-down counter"}[data.IsMonotonic]
-		case metricdata.Gauge[float64]:
-			got.kind = "gauge"
-		case metricdata.Histogram[float64]:
-			got.kind = "histogram"
+		kind, _ := pointsOf(all[name].Data)
+		got := instrument{kind, all[name].Unit}
+		if data, is := all[name].Data.(metricdata.Histogram[float64]); is {
 			if bounds := data.DataPoints[0].Bounds; !slices.IsSorted(bounds) || bounds[len(bounds)-1] < 10 {
 				t.Errorf("%s has the boundaries %v, want seconds", name, bounds)
 			}
@@ -154,4 +151,44 @@ func TestGlobalProviders(t *testing.T) { //nolint:paralleltest // it sets the gl
 	if n := len(seen.ended()) - spans; n != 2 {
 		t.Errorf("%d spans, want 2", n)
 	}
+}
+
+// Dashboards use metrics with their kinds, units and attributes: each of a released version stays.
+func TestGoldenMetrics(t *testing.T) {
+	t.Parallel()
+	s := newEverything(t)
+	var today []string
+	for name, metric := range s.collect() {
+		kind, sets := pointsOf(metric.Data)
+		name += " " + kind + " " + metric.Unit
+		today = append(today, name)
+		for _, set := range sets {
+			for _, one := range set.ToSlice() {
+				today = append(today, name+" by "+string(one.Key))
+			}
+		}
+	}
+	golden.Names(t, "metrics.jsonl", today)
+}
+
+// pointsOf returns the kind of a metric, and the attributes of its points.
+func pointsOf(data metricdata.Aggregation) (kind string, sets []attribute.Set) {
+	switch data := data.(type) {
+	case metricdata.Sum[int64]:
+		for _, point := range data.DataPoints {
+			sets = append(sets, point.Attributes)
+		}
+		return map[bool]string{true: "counter", false: "up-down counter"}[data.IsMonotonic], sets
+	case metricdata.Gauge[float64]:
+		for _, point := range data.DataPoints {
+			sets = append(sets, point.Attributes)
+		}
+		return "gauge", sets
+	case metricdata.Histogram[float64]:
+		for _, point := range data.DataPoints {
+			sets = append(sets, point.Attributes)
+		}
+		return "histogram", sets
+	}
+	return "other", nil
 }

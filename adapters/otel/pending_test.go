@@ -25,21 +25,15 @@ func TestDeferredSettlementIsPendingUntilItIsStored(t *testing.T) {
 		store.Fail(errStoreDown, testkit.Complete)
 		s.post(t.Context(), "/payments", "k1", "1")
 		s.post(t.Context(), "/payments", "k2", "1")
-		if n := s.total(pending); n != 2 {
-			t.Errorf("%d pending, want 2", n)
-		}
+		s.wantTotal(pending, 2)
 		s.want("idempotency.settlements", map[event.Result]int64{event.SettleDeferred: 2})
 		s.want("idempotency.store.errors", map[event.Result]int64{event.SettleDeferred: 2})
 		s.wantTimed("idempotency.run.duration", 0) // no run has ended
-		if len(s.ended()) != 0 {
-			t.Errorf("%d spans, want none yet", len(s.ended()))
-		}
+		s.wantSpans(0)
 
 		store.Fail(nil, testkit.Complete)
 		advance(time.Second)
-		if n := s.total(pending); n != 0 {
-			t.Errorf("%d pending, want none", n)
-		}
+		s.wantTotal(pending, 0)
 		s.wantTimed("idempotency.run.duration", 2)
 		s.post(t.Context(), "/payments", "k3", "1") // a run without a deferred settlement
 		if n := s.total(pending); n != 0 || s.observer.Pending() != 0 {
@@ -60,9 +54,7 @@ func TestLostResponseIsNotPending(t *testing.T) {
 		advance(2 * time.Minute)
 		s.want("idempotency.settlements", map[event.Result]int64{event.SettleDeferred: 1, event.ResponseLost: 1})
 		s.wantTimed("idempotency.run.duration", 1)
-		if n := s.total(pending); n != 0 {
-			t.Errorf("%d pending, want none", n)
-		}
+		s.wantTotal(pending, 0)
 	})
 }
 
@@ -76,14 +68,10 @@ func TestKeyThatCannotBeReleasedEndsItsRun(t *testing.T) {
 		s.guard("POST /payments", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
 		store.Fail(errStoreDown, testkit.Release)
 		s.post(t.Context(), "/payments", "k", "1")
-		if n := s.total(pending); n != 1 {
-			t.Errorf("%d pending, want one", n)
-		}
+		s.wantTotal(pending, 1)
 		advance(2 * time.Minute)
 		s.wantTimed("idempotency.run.duration", 1)
-		if n := s.total(pending); n != 0 {
-			t.Errorf("%d pending, want none", n)
-		}
+		s.wantTotal(pending, 0)
 	})
 }
 
@@ -98,9 +86,7 @@ func TestPendingRunThatLosesItsLease(t *testing.T) {
 		store.Fail(core.ErrLeaseLost, testkit.Release)
 		advance(time.Second)
 		s.wantTimed("idempotency.run.duration", 1)
-		if n := s.total(pending); n != 0 {
-			t.Errorf("%d pending, want none", n)
-		}
+		s.wantTotal(pending, 0)
 	})
 }
 
@@ -113,16 +99,12 @@ func TestUnconfirmedCommitIsPending(t *testing.T) {
 		store.Fail(errStoreDown, testkit.Release)
 		s.post(t.Context(), "/payments", "k", "1")
 		s.want("idempotency.store.errors", map[event.Result]int64{event.NotConfirmed: 1})
-		if n := s.total(pending); n != 1 {
-			t.Errorf("%d pending, want one", n)
-		}
+		s.wantTotal(pending, 1)
 		store.Fail(nil, testkit.Release)
 		advance(time.Second)
 		s.want("idempotency.settlements", map[event.Result]int64{event.NotConfirmed: 1, event.DeleteKey: 1})
 		s.wantTimed("idempotency.run.duration", 1)
-		if n := s.total(pending); n != 0 {
-			t.Errorf("%d pending, want none", n)
-		}
+		s.wantTotal(pending, 0)
 	})
 }
 
@@ -137,9 +119,7 @@ func TestLostLeaseEndsARunOnce(t *testing.T) {
 		s.post(t.Context(), "/payments", "k", "1")
 		s.want("idempotency.settlements", map[event.Result]int64{event.LeaseLost: 2})
 		s.wantTimed("idempotency.run.duration", 1)
-		if len(s.ended()) != 1 {
-			t.Errorf("%d spans, want one", len(s.ended()))
-		}
+		s.wantSpans(1)
 	})
 }
 
@@ -176,9 +156,7 @@ func TestMorePendingRunsThanTheTableHolds(t *testing.T) {
 		store.Fail(nil, testkit.Complete)
 		advance(time.Second)
 		s.wantTimed("idempotency.run.duration", 1)
-		if n := s.total(pending); n != 0 {
-			t.Errorf("%d pending, want none", n)
-		}
+		s.wantTotal(pending, 0)
 	})
 }
 
@@ -190,9 +168,7 @@ func TestPendingRunWhoseRouteIsFoundLate(t *testing.T) {
 	request := core.Request{Scope: "alice", Method: http.MethodPost, Path: "/payments", Key: "k"}
 	run := s.engine.Begin(t.Context(), s.engine.MustRoute(), request).Run
 	s.observer.Observe(run.Context(), event.Event{Result: event.SettleDeferred})
-	if n := s.total(pending); n != 1 {
-		t.Errorf("%d pending, want one", n)
-	}
+	s.wantTotal(pending, 1)
 	s.observer.Observe(run.Context(), event.Event{Result: event.Completed, Route: "POST /payments"})
 	for attributes, value := range points(s.collect()[pending]) {
 		if value != 0 || attributes.HasValue("idempotency.result") {

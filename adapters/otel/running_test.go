@@ -30,24 +30,16 @@ func TestRunning(t *testing.T) {
 		store := newBrokenStore()
 		var s *service
 		s = newPayments(t, store, func(w http.ResponseWriter, r *http.Request) {
-			if n := s.total(running); n != 1 {
-				t.Errorf("%d running within the handler, want one", n)
-			}
+			s.wantTotal(running, 1)
 			s.post(t.Context(), "/payments", r.Header.Get(core.KeyHeader), "1")
-			if n := s.total(running); n != 1 {
-				t.Errorf("%d running beside a duplicate, want one", n)
-			}
+			s.wantTotal(running, 1)
 			w.WriteHeader(http.StatusCreated)
 		})
 		s.post(t.Context(), "/payments", "k1", "1")
-		if n := s.total(running); n != 0 {
-			t.Errorf("%d running, want none", n)
-		}
+		s.wantTotal(running, 0)
 		store.Fail(errStoreDown, testkit.Complete)
 		s.post(t.Context(), "/payments", "k2", "1")
-		if n := s.total(running); n != 1 {
-			t.Errorf("%d running while the settlement is pending, want one", n)
-		}
+		s.wantTotal(running, 1)
 		store.Fail(nil, testkit.Complete)
 		advance(time.Second)
 		if n := s.total(running); n != 0 || s.observer.Running() != 0 {
@@ -75,9 +67,7 @@ func TestRecoveredRunIsNotRunning(t *testing.T) {
 		s := newPayments(t, store, created, policy.OnAbandoned(policy.Recover(found)))
 		s.post(t.Context(), "/payments", "k", "1")
 		s.want("idempotency.settlements", map[event.Result]int64{event.RecoverError: 1})
-		if n := s.total(running); n != 0 {
-			t.Errorf("%d running, want none", n)
-		}
+		s.wantTotal(running, 0)
 	})
 }
 

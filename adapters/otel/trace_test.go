@@ -87,7 +87,5 @@ func TestRequestHasOneSpanAfterARecoverError(t *testing.T) {
 	seen := newTelemetry(t)
 	seen.observer.Observe(t.Context(), event.Event{Result: event.RecoverError})
 	seen.observer.Observe(t.Context(), event.Event{Result: event.OutcomeUnknown})
-	if n := len(seen.ended()); n != 1 {
-		t.Errorf("%d spans, want one", n)
-	}
+	seen.wantSpans(1)
 }
