@@ -93,9 +93,8 @@ func WithWaiting(count func() int) Option {
 // Load of the number that pgstore.CountSwept or sqlstore.CountSwept adds to. A panic of count
 // is an error of the collection. Default no counter.
 func WithSwept(count func() int64) Option {
-	return option(count == nil, "WithSwept is given nil: give a function, such as the Load of the number of pgstore.CountSwept", func(o *Observer) {
-		o.readings.swept = count
-	})
+	return option(count == nil, "WithSwept is given nil: give a function, such as the Load of the number of pgstore.CountSwept",
+		func(o *Observer) { o.readings.swept = count })
 }
 
 // New returns an observer for core.WithObserver. The error comes from an option, or from

@@ -1,6 +1,7 @@
 package foreign
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"net/http"
@@ -63,12 +64,7 @@ func (a *app) table() *policy.Table {
 	return table
 }
 
-func (p program) pathOf() string {
-	if p.path != "" {
-		return p.path
-	}
-	return "/payments"
-}
+func (p program) pathOf() string { return cmp.Or(p.path, "/payments") }
 
 func (p program) bodyOf(amount int) string {
 	if p.body != nil {
@@ -77,16 +73,6 @@ func (p program) bodyOf(amount int) string {
 	return `{"amount":` + strconv.Itoa(amount) + `}`
 }
 
-func (p program) statusOf() int {
-	if p.status != 0 {
-		return p.status
-	}
-	return http.StatusCreated
-}
+func (p program) statusOf() int { return cmp.Or(p.status, http.StatusCreated) }
 
-func (p program) failedOf() int {
-	if p.failed != 0 {
-		return p.failed
-	}
-	return http.StatusInternalServerError
-}
+func (p program) failedOf() int { return cmp.Or(p.failed, http.StatusInternalServerError) }
