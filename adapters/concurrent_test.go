@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,20 +14,15 @@ import (
 	chimiddleware "github.com/go-chi/chi/v5/middleware"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/policy"
 )
 
 const crowd = 100
 
-// rush sends many requests with one key at once. The handler responds after all other
-// decisions.
-func rush(t *testing.T, m mounting, opts ...policy.Option) (*service, []*httptest.ResponseRecorder) {
-	t.Helper()
-	return rushOf(t, m, crowd, opts...)
-}
-
-func rushOf(t *testing.T, m mounting, requests int, opts ...policy.Option) (*service, []*httptest.ResponseRecorder) {
+// rush sends requests with one key at once. The handler responds after all other decisions.
+func rush(t *testing.T, m mounting, requests int, opts ...policy.Option) (*service, []*httptest.ResponseRecorder) {
 	t.Helper()
 	answering := make(chan struct{})
 	s := m.start(t, program{policy: opts, handler: func(w http.ResponseWriter, r *http.Request) {
@@ -48,7 +44,7 @@ func rushOf(t *testing.T, m mounting, requests int, opts ...policy.Option) (*ser
 func TestConcurrentDuplicatesAreTurnedAway(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, inABubble(func(t *testing.T, m mounting) {
-		s, answers := rush(t, m)
+		s, answers := rush(t, m, crowd)
 		s.ran(1)
 		first := 0
 		for _, answer := range answers {
@@ -69,7 +65,7 @@ func TestConcurrentDuplicatesAreTurnedAway(t *testing.T) {
 func TestConcurrentDuplicatesWait(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, inABubble(func(t *testing.T, m mounting) {
-		s, answers := rush(t, m, policy.Wait(time.Minute))
+		s, answers := rush(t, m, crowd, policy.Wait(time.Minute))
 		s.ran(1)
 		replays := 0
 		for _, answer := range answers {
@@ -91,7 +87,7 @@ func TestWaitersOfAKeyAreLimited(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, inABubble(func(t *testing.T, m mounting) {
 		const most, more = 128, 7
-		s, answers := rushOf(t, m, 1+most+more, policy.Wait(time.Minute))
+		s, answers := rush(t, m, 1+most+more, policy.Wait(time.Minute))
 		s.ran(1)
 		replays, refused := 0, 0
 		for _, answer := range answers {
@@ -204,25 +200,101 @@ func TestMiddlewareTimeoutNotReached(t *testing.T) {
 	})
 }
 
-// MaxRun ends a handler that does not end by itself.
+// slowly is a handler that takes a minute after a first step and ignores its context.
+func slowly(first http.HandlerFunc) http.HandlerFunc {
+	return then(first, func(w http.ResponseWriter, r *http.Request) {
+		advance(time.Minute)
+		created(w, r)
+	})
+}
+
+// timed bounds a handler by http.TimeoutHandler.
+func timed(next http.Handler) http.Handler { return http.TimeoutHandler(next, time.Second, "too slow") }
+
+// Case 56: http.TimeoutHandler inside the guard responds while the handler runs.
+// Its 503 releases the key, so a retry runs beside the first attempt. That is why
+// it belongs outside.
+func TestTimeoutHandlerInside(t *testing.T) {
+	t.Parallel()
+	onEveryRouter(t, inABubble(func(t *testing.T, m mounting) {
+		s := m.start(t, program{handler: timed(slowly(func(http.ResponseWriter, *http.Request) {})).ServeHTTP})
+		s.gets(s.do(payment("k")), http.StatusServiceUnavailable, "too slow")
+		s.reported(event.DeleteKey, 1)
+		s.runsAgain(payment("k"))
+		advance(2 * time.Minute) // both handlers have ended
+		s.runsAgain(payment("k"))
+		advance(2 * time.Minute)
+	}))
+}
+
+// Case 56: a handler that marks its run as executed is safe even there. The 503 is
+// stored, and the handler does not run again.
+func TestTimeoutHandlerInsideAfterMarkExecuted(t *testing.T) {
+	t.Parallel()
+	onEveryRouter(t, inABubble(func(t *testing.T, m mounting) {
+		s := m.start(t, program{handler: timed(slowly(executed)).ServeHTTP})
+		s.do(payment("k"))
+		s.gets(s.replays(payment("k")), http.StatusServiceUnavailable)
+		advance(2 * time.Minute)
+		s.ran(1)
+	}))
+}
+
+// Cases 56 and 69: around the router there is one run, and its response is stored
+// although no client has waited for the response.
+func TestTimeoutHandlerOutside(t *testing.T) {
+	t.Parallel()
+	onEveryRouter(t, inABubble(func(t *testing.T, m mounting) {
+		s := m.start(t, program{handler: slowly(func(http.ResponseWriter, *http.Request) {})})
+		s.Handler = timed(s.Handler) // around the router: inside it, chi gives its context to the next request
+		s.gets(s.do(payment("k")), http.StatusServiceUnavailable, "too slow")
+		s.refuses(payment("k"), http.StatusConflict, problem.InProgress)
+		advance(2 * time.Minute)
+		s.gets(s.replays(payment("k")), http.StatusCreated)
+		s.ran(1)
+	}))
+}
+
+// Case 56: MaxRun bounds a handler that does not end by itself, without leaving it behind. The key
+// stays taken until the handler has returned, so no second handler runs beside it.
 func TestMaxRun(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, inABubble(func(t *testing.T, m mounting) {
-		var cause error
-		s := m.start(t, program{
-			policy: []policy.Option{policy.MaxRun(2 * time.Minute)},
-			handler: func(_ http.ResponseWriter, r *http.Request) {
-				<-r.Context().Done()
-				cause = context.Cause(r.Context())
-			},
-		})
-		answer := s.do(payment("k"))
-		if p := problemIn(t, answer); p.Code != problem.HandlerCancelled || answer.Header().Get("Retry-After") != "1" {
-			t.Errorf("got %d %s %v", answer.Code, answer.Body, answer.Header())
+		var running atomic.Int64
+		s := m.start(t, program{policy: []policy.Option{policy.MaxRun(2 * time.Second)}, handler: func(_ http.ResponseWriter, r *http.Request) {
+			if running.Add(1) > 1 {
+				t.Error("two handlers run at once")
+			}
+			defer running.Add(-1)
+			<-r.Context().Done()
+			if cause := context.Cause(r.Context()); !errors.Is(cause, core.ErrRunTooLong) {
+				t.Errorf("the context's cause is %v, want core.ErrRunTooLong", cause)
+			}
+			advance(time.Second) // the handler's clean-up
+		}})
+		for range 2 {
+			began := time.Now()
+			var meanwhile sync.WaitGroup
+			meanwhile.Go(func() {
+				for range 2 { // before MaxRun, and after it
+					advance(1250 * time.Millisecond)
+					if duplicate := s.do(payment("k")); problemIn(t, duplicate).Code != problem.InProgress {
+						t.Errorf("a duplicate got %d %q", duplicate.Code, duplicate.Body)
+					}
+				}
+			})
+			answer := s.runsAgain(payment("k"))
+			meanwhile.Wait()
+			retry, code := answer.Header().Get("Retry-After"), problemIn(t, answer).Code
+			if answer.Code != http.StatusServiceUnavailable || code != problem.HandlerCancelled || retry != "1" {
+				t.Errorf("got %d %s %v, want 503 handler_cancelled", answer.Code, answer.Body, answer.Header())
+			}
+			if took := time.Since(began); took != 3*time.Second {
+				t.Errorf("the response came after %v, want 3s", took)
+			}
 		}
-		if !errors.Is(cause, core.ErrRunTooLong) {
-			t.Errorf("the context's cause is %v, want core.ErrRunTooLong", cause)
-		}
-		s.runsAgain(payment("k"))
 	}))
 }
+
+// advance lets d pass in a synctest bubble, where it takes no time.
+func advance(d time.Duration) { time.Sleep(d) } //nolint:forbidigo // the bubble's clock, not the machine's

@@ -1,6 +1,7 @@
 package adapters_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -14,52 +15,46 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
+// hijacking is a handler that takes over its connection.
+func hijacking(use func(w http.ResponseWriter, stream *bufio.ReadWriter)) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		conn, stream, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			panic(err)
+		}
+		defer conn.Close()
+		use(w, stream)
+		_ = stream.Flush()
+	}
+}
+
 // Case 29: the handler takes over the connection, the client gets all its bytes, and the
 // handler does not run again.
 func TestHijack(t *testing.T) {
 	t.Parallel()
+	const hello = "HTTP/1.1 202 Accepted\r\nContent-Length: 5\r\n\r\nhello"
 	for name, handler := range map[string]http.HandlerFunc{
-		"ResponseController": func(w http.ResponseWriter, _ *http.Request) {
-			conn, stream, err := http.NewResponseController(w).Hijack()
-			if err != nil {
-				panic(err)
-			}
-			defer conn.Close()
-			stream.WriteString("HTTP/1.1 202 Accepted\r\nContent-Length: 5\r\n\r\nhello")
-			_ = stream.Flush()
-		},
+		"ResponseController": hijacking(func(_ http.ResponseWriter, stream *bufio.ReadWriter) { stream.WriteString(hello) }),
 		"Hijacker": func(w http.ResponseWriter, _ *http.Request) {
 			conn, stream, err := w.(http.Hijacker).Hijack()
 			if err != nil {
 				panic(err)
 			}
 			defer conn.Close()
-			stream.WriteString("HTTP/1.1 202 Accepted\r\nContent-Length: 5\r\n\r\nhello")
+			stream.WriteString(hello)
 			_ = stream.Flush()
 		},
-		"after it was flushed": then(answering(http.StatusAccepted), flush, func(w http.ResponseWriter, _ *http.Request) {
-			conn, stream, err := http.NewResponseController(w).Hijack()
-			if err != nil {
-				panic(err)
-			}
-			defer conn.Close()
+		"after it was flushed": then(answering(http.StatusAccepted), flush, hijacking(func(_ http.ResponseWriter, stream *bufio.ReadWriter) {
 			stream.WriteString("5\r\nhello\r\n0\r\n\r\n")
-			_ = stream.Flush()
-		}),
-		"and written to after that": func(w http.ResponseWriter, _ *http.Request) {
-			conn, stream, err := http.NewResponseController(w).Hijack()
-			if err != nil {
-				panic(err)
-			}
-			defer conn.Close()
+		})),
+		"and written to after that": hijacking(func(w http.ResponseWriter, stream *bufio.ReadWriter) {
 			if _, err := w.Write([]byte("no")); !errors.Is(err, http.ErrHijacked) {
 				panic("wrote to a hijacked connection")
 			}
 			w.WriteHeader(http.StatusTeapot)
 			_ = http.NewResponseController(w).Flush()
-			stream.WriteString("HTTP/1.1 202 Accepted\r\nContent-Length: 5\r\n\r\nhello")
-			_ = stream.Flush()
-		},
+			stream.WriteString(hello)
+		}),
 	} {
 		onCase(t, name, everyRouter, func(t *testing.T, m mounting) {
 			s := m.start(t, program{handler: handler})
@@ -78,7 +73,7 @@ func TestHijack(t *testing.T) {
 // upgrade responds with 101 and echoes a line, as libraries for WebSocket do. Some write
 // the response to the connection, others to the writer.
 func upgrade(byWriter bool) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
+	return then(func(w http.ResponseWriter, _ *http.Request) {
 		if byWriter {
 			w.Header().Set("Upgrade", "echo")
 			w.Header().Set("Connection", "Upgrade")
@@ -87,11 +82,7 @@ func upgrade(byWriter bool) http.HandlerFunc {
 				onGin.WriteHeaderNow()
 			}
 		}
-		conn, stream, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			panic(err)
-		}
-		defer conn.Close()
+	}, hijacking(func(_ http.ResponseWriter, stream *bufio.ReadWriter) {
 		if !byWriter {
 			stream.WriteString("HTTP/1.1 101 Switching Protocols\r\nUpgrade: echo\r\nConnection: Upgrade\r\n\r\n")
 		}
@@ -99,8 +90,7 @@ func upgrade(byWriter bool) http.HandlerFunc {
 		_ = stream.Flush()
 		line, _ := stream.ReadString('\n')
 		stream.WriteString(line)
-		_ = stream.Flush()
-	}
+	}))
 }
 
 // Case 29
@@ -150,28 +140,37 @@ func TestHijackThatIsNotSupported(t *testing.T) {
 	})
 }
 
-// Case 29: a stream reaches the client while the handler runs.
+// Case 29: a stream reaches the client while the handler runs. Case 58: a relayed one does so if it
+// is an event stream or larger than MaxResponseBytes.
 func TestStreamIsNotHeldBack(t *testing.T) {
 	t.Parallel()
+	large := strings.Repeat("x", keptBytes+1)
 	for _, row := range []struct {
-		name  string
-		piece string
-		write http.HandlerFunc
+		name, contentType, piece string
+		relayed                  bool
 	}{
-		{"flushed", "hello\n", then(write("hello\n"), flush)},
-		{"above MaxResponseBytes", strings.Repeat("x", keptBytes) + "\n", then(write(strings.Repeat("x", keptBytes)+"\n"), flush)},
+		{"flushed", "text/plain", "hello\n", false},
+		{"above MaxResponseBytes", "text/plain", large, false},
+		{"relayed events", "text/event-stream", "data: 1\n\n", true},
+		{"relayed events with a charset", "Text/Event-Stream; charset=utf-8", "data: 1\n\n", true},
+		{"relayed lines of JSON", "application/x-ndjson", "{}\n", true},
+		{"relayed above MaxResponseBytes", "text/plain", large, true},
 	} {
 		onCase(t, row.name, everyRouter, func(t *testing.T, m mounting) {
 			arrived := make(chan struct{})
-			s := m.start(t, program{
+			p := program{
 				policy: []policy.Option{policy.MaxResponseBytes(keptBytes)},
-				handler: then(row.write, func(_ http.ResponseWriter, r *http.Request) {
+				handler: then(set("Content-Type", row.contentType), write(row.piece), flush, func(_ http.ResponseWriter, r *http.Request) {
 					select {
 					case <-arrived:
 					case <-r.Context().Done():
 					}
 				}, write("bye\n")),
-			})
+			}
+			if row.relayed {
+				p.handler = relaying(t, p.handler)
+			}
+			s := m.start(t, p)
 			client := serveService(s)
 			answer, err := client.Client().Do(client.request(http.MethodPost))
 			if err != nil {

@@ -13,7 +13,6 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/oncekey/oncekey/core/problem"
-	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -107,13 +106,13 @@ func TestContextThatFollowsItsClient(t *testing.T) {
 		{"flushed", events, true},
 		{"an error that is kept", then(answering(http.StatusNotFound), flush), true},
 		{"larger than MaxResponseBytes", large, true},
-		{"after MarkExecuted", then(func(_ http.ResponseWriter, r *http.Request) { failure.MarkExecuted(r.Context()) }, answering(http.StatusBadGateway), flush), true},
+		{"after MarkExecuted", then(executed, answering(http.StatusBadGateway), flush), true},
 		{"not written to", func(http.ResponseWriter, *http.Request) {}, false},
 		{"buffered", write("hello"), false},
 		{"an informational response", answering(http.StatusEarlyHints), false},
 		{"an error that releases the key", then(answering(http.StatusBadGateway), flush), false},
-		{"a mark that releases the key", then(func(_ http.ResponseWriter, r *http.Request) { failure.MarkRetryable(r.Context()) }, write("x"), flush), false},
-		{"uncertain", then(func(_ http.ResponseWriter, r *http.Request) { failure.MarkUncertain(r.Context()) }, large), false},
+		{"a mark that releases the key", then(retryable, write("x"), flush), false},
+		{"uncertain", then(uncertain, large), false},
 	} {
 		onCase(t, row.name, everyRouter, func(t *testing.T, m mounting) {
 			errHungUp := errors.New("the client hung up")

@@ -2,7 +2,6 @@ package adapters_test
 
 import (
 	"net/http"
-	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -177,12 +176,7 @@ func TestRewrittenPathAtOnce(t *testing.T) {
 	onRewritings(t, func(t *testing.T, start func(*testing.T) *service, sent func(string) *http.Request) {
 		synctest.Test(t, func(t *testing.T) {
 			s := start(t)
-			var all sync.WaitGroup
-			for range 50 {
-				all.Go(func() { s.do(sent("k")) })
-			}
-			all.Wait()
-			s.ran(1)
+			s.runsOnce(func() *http.Request { return sent("k") })
 		})
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -234,6 +235,17 @@ func (s *service) runsAgain(r *http.Request) *httptest.ResponseRecorder {
 	}
 	s.ran(before + 1)
 	return answer
+}
+
+// runsOnce expects that of many equal requests at once, one makes the handler run.
+func (s *service) runsOnce(sent func() *http.Request) {
+	s.Helper()
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() { s.do(sent()) })
+	}
+	all.Wait()
+	s.ran(1)
 }
 
 func isReplay(answer *httptest.ResponseRecorder) bool {

@@ -149,40 +149,6 @@ func TestTimeoutOutsideOnASharedContext(t *testing.T) {
 	}
 }
 
-// Case 56: MaxRun limits a handler that respects its context. No second handler starts
-// before the first has returned.
-func TestMaxRunLimitsTheHandler(t *testing.T) {
-	t.Parallel()
-	onEveryRouter(t, inABubble(func(t *testing.T, m mounting) {
-		var running atomic.Int64
-		s := m.start(t, program{
-			policy: []policy.Option{policy.MaxRun(timeLimit)},
-			handler: func(_ http.ResponseWriter, r *http.Request) {
-				if running.Add(1) > 1 {
-					t.Error("two handlers run at once")
-				}
-				defer running.Add(-1)
-				<-r.Context().Done()
-			},
-		})
-		for range 2 {
-			began := time.Now()
-			var meanwhile sync.WaitGroup
-			meanwhile.Go(func() {
-				time.Sleep(timeLimit / 2) //nolint:forbidigo // in a bubble
-				if duplicate := s.do(payment("k")); problemIn(t, duplicate).Code != problem.InProgress {
-					t.Errorf("a duplicate got %d %q", duplicate.Code, duplicate.Body)
-				}
-			})
-			answer := s.runsAgain(payment("k"))
-			meanwhile.Wait()
-			if p := problemIn(t, answer); p.Code != problem.HandlerCancelled || time.Since(began) != timeLimit {
-				t.Errorf("got %d %q after %v", answer.Code, answer.Body, time.Since(began))
-			}
-		}
-	}))
-}
-
 // Case 69: chi reuses its context too, when http.TimeoutHandler is a middleware of
 // the router. The guard does not read the context later.
 func TestTimeoutHandlerInsideOfChi(t *testing.T) {

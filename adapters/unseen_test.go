@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -35,95 +34,74 @@ type ownRouter struct {
 // table does not see when the request passes.
 var detours = map[string]struct {
 	path, row string
-	program   func(table chiMiddleware, pay http.HandlerFunc) http.Handler
+	declare   detour
 }{
-	"mounted behind a plain handler": {"/v1/payments", "POST /v1/payments", func(table chiMiddleware, pay http.HandlerFunc) http.Handler {
-		r, v1 := chi.NewRouter(), chi.NewRouter()
+	"mounted behind a plain handler": {"/v1/payments", "POST /v1/payments", func(r, v1 *chi.Mux, table chiMiddleware, pay http.HandlerFunc) {
 		v1.Post("/payments", pay)
 		r.Use(table)
 		r.Mount("/v1", plain(v1))
-		return r
 	}},
-	"mounted behind a plain handler, with parameters": {"/of/acme/payments/7", "POST /of/{tenant}/payments/{id}", func(table chiMiddleware, pay http.HandlerFunc) http.Handler {
-		r, below := chi.NewRouter(), chi.NewRouter()
+	"with parameters, behind a plain handler": {"/of/acme/payments/7", "POST /of/{tenant}/payments/{id}", func(r, below *chi.Mux, table chiMiddleware, pay http.HandlerFunc) {
 		below.Post("/payments/{id}", pay)
 		r.Use(table)
 		r.Mount("/of/{tenant}", plain(below))
-		return r
 	}},
-	"the table on a router behind a plain handler": {"/v1/payments", "POST /v1/payments", func(table chiMiddleware, pay http.HandlerFunc) http.Handler {
-		r, v1 := chi.NewRouter(), chi.NewRouter()
+	"the table on a router behind a plain handler": {"/v1/payments", "POST /v1/payments", func(r, v1 *chi.Mux, table chiMiddleware, pay http.HandlerFunc) {
 		v1.Use(table)
 		v1.Post("/payments", pay)
 		r.Mount("/v1", plain(v1))
-		return r
 	}},
-	"the table around a mount of a plain handler": {"/v1/payments", "POST /v1/payments", func(table chiMiddleware, pay http.HandlerFunc) http.Handler {
-		r, v1 := chi.NewRouter(), chi.NewRouter()
+	"the table around a mount of a plain handler": {"/v1/payments", "POST /v1/payments", func(r, v1 *chi.Mux, table chiMiddleware, pay http.HandlerFunc) {
 		v1.Post("/payments", pay)
 		r.With(table).Mount("/v1", plain(v1))
-		return r
 	}},
-	"below http.StripPrefix": {"/v1/payments", "POST /v1/payments", func(table chiMiddleware, pay http.HandlerFunc) http.Handler {
-		r, v1 := chi.NewRouter(), chi.NewRouter()
+	"below http.StripPrefix": {"/v1/payments", "POST /v1/payments", func(r, v1 *chi.Mux, table chiMiddleware, pay http.HandlerFunc) {
 		v1.Post("/payments", pay)
 		r.Use(table)
 		r.Handle("/v1/*", http.StripPrefix("/v1", v1))
-		return r
 	}},
-	"a ServeMux below": {"/v1/payments", "POST /v1/payments", func(table chiMiddleware, pay http.HandlerFunc) http.Handler {
-		r, v1 := chi.NewRouter(), http.NewServeMux()
+	"a ServeMux below": {"/v1/payments", "POST /v1/payments", func(r, _ *chi.Mux, table chiMiddleware, pay http.HandlerFunc) {
+		v1 := http.NewServeMux()
 		v1.Handle("POST /v1/payments", pay)
 		r.Use(table)
 		r.Mount("/v1", v1)
-		return r
 	}},
-	"a second router for unknown paths": {"/payments", "POST /payments", func(table chiMiddleware, pay http.HandlerFunc) http.Handler {
-		r, legacy := chi.NewRouter(), chi.NewRouter()
+	"a second router for unknown paths": {"/payments", "POST /payments", func(r, legacy *chi.Mux, table chiMiddleware, pay http.HandlerFunc) {
 		legacy.Post("/payments", pay)
 		r.Use(table)
 		r.Get("/", created)
 		r.NotFound(legacy.ServeHTTP)
-		return r
 	}},
-	"unknown paths sent to the router again": {"/old", "POST /payments", func(table chiMiddleware, pay http.HandlerFunc) http.Handler {
-		r := chi.NewRouter()
+	"unknown paths sent to the router again": {"/old", "POST /payments", func(r, _ *chi.Mux, table chiMiddleware, pay http.HandlerFunc) {
 		r.Use(table)
 		r.Post("/payments", pay)
 		r.NotFound(func(w http.ResponseWriter, request *http.Request) {
 			request.URL.Path = "/payments"
 			r.ServeHTTP(w, request)
 		})
-		return r
 	}},
-	"sent to the router again by a handler": {"/old", "POST /payments", func(table chiMiddleware, pay http.HandlerFunc) http.Handler {
-		r := chi.NewRouter()
+	"sent to the router again by a handler": {"/old", "POST /payments", func(r, _ *chi.Mux, table chiMiddleware, pay http.HandlerFunc) {
 		r.Use(table)
 		r.Post("/payments", pay)
 		r.Post("/old", func(w http.ResponseWriter, request *http.Request) {
 			request.URL.Path = "/payments"
 			r.ServeHTTP(w, request)
 		})
-		return r
 	}},
-	"a type that embeds a router": {"/v1/old", "POST /v1/payments", func(table chiMiddleware, pay http.HandlerFunc) http.Handler {
-		r, v1 := chi.NewRouter(), ownRouter{chi.NewRouter(), "v1"}
+	"a type that embeds a router": {"/v1/old", "POST /v1/payments", func(r, below *chi.Mux, table chiMiddleware, pay http.HandlerFunc) {
+		v1 := ownRouter{below, "v1"}
 		v1.Use(routed("/old", "/payments"))
 		v1.Post("/payments", pay)
 		r.Use(table)
 		r.Mount("/v1", v1)
-		return r
 	}},
-	"a router below rewrites": {"/v1/old", "POST /v1/payments", func(table chiMiddleware, pay http.HandlerFunc) http.Handler {
-		r := chi.NewRouter()
+	"a router below rewrites": {"/v1/old", "POST /v1/payments", func(r, _ *chi.Mux, table chiMiddleware, pay http.HandlerFunc) {
 		r.With(table).Route("/v1", func(r chi.Router) {
 			r.Use(routed("/old", "/payments"), chimiddleware.URLFormat)
 			r.Post("/payments", pay)
 		})
-		return r
 	}},
-	"a group around a router that rewrites": {"/v1/payments.json", "POST /v1/payments", func(table chiMiddleware, pay http.HandlerFunc) http.Handler {
-		r := chi.NewRouter()
+	"a group around a router that rewrites": {"/v1/payments.json", "POST /v1/payments", func(r, _ *chi.Mux, table chiMiddleware, pay http.HandlerFunc) {
 		r.Group(func(r chi.Router) {
 			r.Use(table)
 			r.Route("/v1", func(r chi.Router) {
@@ -131,23 +109,18 @@ var detours = map[string]struct {
 				r.With(chimiddleware.NoCache).Post("/payments", pay)
 			})
 		})
-		return r
 	}},
-	"the table on the router that rewrites": {"/v1/payments.json", "POST /v1/payments", func(table chiMiddleware, pay http.HandlerFunc) http.Handler {
-		r := chi.NewRouter()
+	"the table on the router that rewrites": {"/v1/payments.json", "POST /v1/payments", func(r, _ *chi.Mux, table chiMiddleware, pay http.HandlerFunc) {
 		r.Route("/v1", func(r chi.Router) {
 			r.Use(table, chimiddleware.URLFormat)
 			r.Post("/payments", pay)
 		})
-		return r
 	}},
-	"rewritten before the table of a router below": {"/v1/payments.json", "POST /v1/payments", func(table chiMiddleware, pay http.HandlerFunc) http.Handler {
-		r := chi.NewRouter()
+	"rewritten before the table of a router below": {"/v1/payments.json", "POST /v1/payments", func(r, _ *chi.Mux, table chiMiddleware, pay http.HandlerFunc) {
 		r.Route("/v1", func(r chi.Router) {
 			r.Use(chimiddleware.URLFormat, table)
 			r.Post("/payments", pay)
 		})
-		return r
 	}},
 }
 
@@ -160,11 +133,16 @@ func routed(from, to string) chiMiddleware {
 	}).std
 }
 
-func startDetour(t *testing.T, row string, program func(chiMiddleware, http.HandlerFunc) http.Handler) *service {
+// detour declares a route of a row on a router, and on one below it where there is one.
+type detour = func(r, below *chi.Mux, table chiMiddleware, pay http.HandlerFunc)
+
+func startDetour(t *testing.T, row string, declare detour) *service {
 	t.Helper()
 	table := tableOf(t, policy.Row(row))
 	return startDeclared(t, func(e *core.Engine, handler http.HandlerFunc) http.Handler {
-		return program(idemchi.New(e).Table(table), handler)
+		r := chi.NewRouter()
+		declare(r, chi.NewRouter(), idemchi.New(e).Table(table), handler)
+		return r
 	})
 }
 
@@ -174,7 +152,7 @@ func TestDetour(t *testing.T) {
 	for name, way := range detours {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := startDetour(t, way.row, way.program)
+			s := startDetour(t, way.row, way.declare)
 			s.runsAgain(post(way.path, "k", amount))
 			s.replays(post(way.path, "k", amount))
 			s.replays(post(way.path, "k", amount))
@@ -187,13 +165,8 @@ func TestDetour(t *testing.T) {
 		t.Run(name+", at once", func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := startDetour(t, way.row, way.program)
-				var all sync.WaitGroup
-				for range 50 {
-					all.Go(func() { s.do(post(way.path, "k", amount)) })
-				}
-				all.Wait()
-				s.ran(1)
+				s := startDetour(t, way.row, way.declare)
+				s.runsOnce(func() *http.Request { return post(way.path, "k", amount) })
 			})
 		})
 	}
@@ -204,39 +177,32 @@ func TestUnguardedRunIsReported(t *testing.T) {
 	t.Parallel()
 	for name, way := range map[string]struct {
 		path, row string
-		program   func(table chiMiddleware, pay http.HandlerFunc) http.Handler
+		declare   detour
 	}{
-		"a router behind a plain handler rewrites": {"/v1/old", "POST /v1/payments", func(table chiMiddleware, pay http.HandlerFunc) http.Handler {
-			r, v1 := chi.NewRouter(), chi.NewRouter()
+		"a router behind a plain handler rewrites": {"/v1/old", "POST /v1/payments", func(r, v1 *chi.Mux, table chiMiddleware, pay http.HandlerFunc) {
 			v1.Use(routed("/old", "/payments"))
 			v1.Post("/payments", pay)
 			r.Use(table)
 			r.Mount("/v1", plain(v1))
-			return r
 		}},
-		"a row without the prefix": {"/v1/payments", "POST /payments", func(table chiMiddleware, pay http.HandlerFunc) http.Handler {
-			r := chi.NewRouter()
+		"a row without the prefix": {"/v1/payments", "POST /payments", func(r, _ *chi.Mux, table chiMiddleware, pay http.HandlerFunc) {
 			r.Use(table)
 			r.Route("/v1", func(r chi.Router) { r.Post("/payments", pay) })
-			return r
 		}},
-		"the table in another function": {"/old", "POST /payments", func(table chiMiddleware, pay http.HandlerFunc) http.Handler {
-			r := chi.NewRouter()
+		"the table in another function": {"/old", "POST /payments", func(r, _ *chi.Mux, table chiMiddleware, pay http.HandlerFunc) {
 			r.Use(func(next http.Handler) http.Handler { return table(next) }, chimiddleware.PathRewrite("/old", "/payments"))
 			r.Post("/payments", pay)
-			return r
 		}},
-		"a router that With has made": {"/old", "POST /v1/payments", func(table chiMiddleware, pay http.HandlerFunc) http.Handler {
-			r, v1 := chi.NewRouter(), chi.NewRouter().With(chimiddleware.NoCache)
+		"a router that With has made": {"/old", "POST /v1/payments", func(r, below *chi.Mux, table chiMiddleware, pay http.HandlerFunc) {
+			v1 := below.With(chimiddleware.NoCache)
 			v1.Post("/payments", pay)
 			r.Use(table, chimiddleware.PathRewrite("/old", "/v1/payments"))
 			r.Mount("/v1", v1)
-			return r
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := startDetour(t, way.row, way.program)
+			s := startDetour(t, way.row, way.declare)
 			s.runsAgain(post(way.path, "k", amount))
 			s.runsAgain(post(way.path, "k", amount))
 			s.reported(event.WrongSetup, 2, "")
@@ -248,12 +214,11 @@ func TestUnguardedRunIsReported(t *testing.T) {
 func TestMountedWith(t *testing.T) {
 	t.Parallel()
 	var passed atomic.Int64
-	s := startDetour(t, "POST /v1/payments", func(table chiMiddleware, pay http.HandlerFunc) http.Handler {
-		r, v1 := chi.NewRouter(), chi.NewRouter().With(before(func(http.ResponseWriter, *http.Request) { passed.Add(1) }).std)
+	s := startDetour(t, "POST /v1/payments", func(r, below *chi.Mux, table chiMiddleware, pay http.HandlerFunc) {
+		v1 := below.With(before(func(http.ResponseWriter, *http.Request) { passed.Add(1) }).std)
 		v1.Post("/payments", pay)
 		r.Use(table)
 		r.Mount("/v1", v1)
-		return r
 	})
 	s.runsAgain(post("/v1/payments", "k", amount))
 	s.replays(post("/v1/payments", "k", amount))
@@ -360,14 +325,12 @@ func TestTableAllocations(t *testing.T) { //nolint:paralleltest // others would 
 		t.Skip("the race detector allocates")
 	}
 	measure := func(tabled bool) float64 {
-		s := startDetour(t, "POST /payments", func(table chiMiddleware, pay http.HandlerFunc) http.Handler {
-			r := chi.NewRouter()
+		s := startDetour(t, "POST /payments", func(r, _ *chi.Mux, table chiMiddleware, pay http.HandlerFunc) {
 			if tabled {
 				r.Use(table)
 			}
 			r.Post("/payments", pay)
 			r.Get("/payments", created)
-			return r
 		})
 		return testing.AllocsPerRun(100, func() { s.ServeHTTP(httptest.NewRecorder(), post("/payments", "k", amount, with(http.MethodGet))) })
 	}
@@ -380,8 +343,7 @@ func TestTableAllocations(t *testing.T) { //nolint:paralleltest // others would 
 func TestRouteMethodAlone(t *testing.T) {
 	t.Parallel()
 	for _, inside := range []bool{false, true} {
-		s := startDetour(t, "PATCH /members/{id}", func(table chiMiddleware, pay http.HandlerFunc) http.Handler {
-			r := chi.NewRouter()
+		s := startDetour(t, "PATCH /members/{id}", func(r, _ *chi.Mux, table chiMiddleware, pay http.HandlerFunc) {
 			override := before(func(_ http.ResponseWriter, r *http.Request) {
 				chi.RouteContext(r.Context()).RouteMethod = http.MethodPatch
 			}).std
@@ -391,7 +353,6 @@ func TestRouteMethodAlone(t *testing.T) {
 				r.Use(override, table)
 			}
 			r.Patch("/members/{id}", pay)
-			return r
 		})
 		for range 2 {
 			s.refuses(post("/members/7", "k", amount, with(http.MethodGet)), http.StatusInternalServerError, problem.WrongSetup)
