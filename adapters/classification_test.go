@@ -256,10 +256,7 @@ func TestCutShortIsNotAnEmptySuccess(t *testing.T) {
 	} {
 		onCase(t, row.name, everyRouter, inABubble(func(t *testing.T, m mounting) {
 			s := m.start(t, program{handler: row.handler, outside: []middleware{deadline}})
-			answer := s.do(payment("k"))
-			if p := problemIn(t, answer); answer.Code != row.status || p.Code != row.code {
-				t.Errorf("got %d %q, want %d %q", answer.Code, p.Code, row.status, row.code)
-			}
+			s.problem(s.do(payment("k")), row.status, row.code)
 		}))
 	}
 }

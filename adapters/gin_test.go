@@ -77,7 +77,7 @@ var ginWritings = []ginWriting{
 func TestGinFaithfulness(t *testing.T) {
 	t.Parallel()
 	for _, row := range ginWritings {
-		onCase(t, row.name, "gin/", func(t *testing.T, m mounting) {
+		onCase(t, row.name, ginRouters, func(t *testing.T, m mounting) {
 			r := program{native: row.handler}
 			s := m.start(t, r)
 			client := serveService(s)
@@ -116,7 +116,7 @@ func TestGinWriterState(t *testing.T) {
 		func(c *gin.Context) { c.Writer.WriteString(", world") },
 		func(c *gin.Context) { c.Writer.Write(nil) },
 	}
-	onRouters(t, "gin/", func(t *testing.T, m mounting) {
+	onRouters(t, ginRouters, func(t *testing.T, m mounting) {
 		watch := func(seen *[]string) program {
 			return program{
 				outside: []middleware{{gin: func(c *gin.Context) { c.Next(); *seen = append(*seen, "outside: "+state(c)) }}},
@@ -142,7 +142,7 @@ func TestGinWriterState(t *testing.T) {
 // A hijacked connection counts as written to, as with gin's own writer.
 func TestGinWriterStateAfterHijack(t *testing.T) {
 	t.Parallel()
-	onRouters(t, "gin/", func(t *testing.T, m mounting) {
+	onRouters(t, ginRouters, func(t *testing.T, m mounting) {
 		states := func(seen *[]string) program {
 			return program{native: func(c *gin.Context) {
 				conn, _, err := c.Writer.Hijack()
@@ -167,7 +167,7 @@ func TestGinWriterStateAfterHijack(t *testing.T) {
 // the connection.
 func TestGinHijackAfterStatus(t *testing.T) {
 	t.Parallel()
-	onRouters(t, "gin/", func(t *testing.T, m mounting) {
+	onRouters(t, ginRouters, func(t *testing.T, m mounting) {
 		r := program{native: func(c *gin.Context) {
 			c.Status(http.StatusAccepted)
 			conn, _, err := c.Writer.Hijack()
@@ -188,7 +188,7 @@ func TestGinHijackAfterStatus(t *testing.T) {
 // sent normally. The guard does not change that.
 func TestGinSwallowsInformationalResponses(t *testing.T) {
 	t.Parallel()
-	onRouters(t, "gin/", func(t *testing.T, m mounting) {
+	onRouters(t, ginRouters, func(t *testing.T, m mounting) {
 		r := program{handler: then(set("Link", "</a.css>"), answering(http.StatusEarlyHints), created)}
 		client := serveService(m.start(t, r))
 		bare := serve(t, m.bare(r), false).send(http.MethodPost)

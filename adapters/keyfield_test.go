@@ -115,9 +115,8 @@ func TestKeyFieldThatIsWrong(t *testing.T) {
 				if p := problemIn(t, answer); p.Code != row.code || !strings.HasPrefix(p.Error, row.text) {
 					t.Errorf("got %s, want %s: %s", answer.Body, row.code, row.text)
 				}
-				if s.ran(0); s.store.acquires.Load() != 0 {
-					t.Error("the request reached the store")
-				}
+				s.ran(0)
+				s.claimed(0)
 			}
 		})
 	}
@@ -145,8 +144,8 @@ func TestKeyFieldObserved(t *testing.T) {
 		for _, text := range []string{`{"request_id":"k"}`, `{"request_id":"k"}`, amount} {
 			s.gets(s.runsAgain(body(text)), anyStatus, text)
 		}
-		if len(s.events.of(event.Execute)) != 1 || len(s.events.of(event.Replay)) != 1 || len(s.events.of(event.Refused)) != 1 {
-			t.Errorf("events are %+v", s.events.all)
+		for _, result := range []event.Result{event.Execute, event.Replay, event.Refused} {
+			s.reported(result, 1)
 		}
 	})
 }

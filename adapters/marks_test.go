@@ -200,7 +200,7 @@ func TestGinErrors(t *testing.T) {
 		{"retryable inside another", errors.Join(errors.New("sign up"), failure.Retryable(duplicate)), true, "*errors.joinError"},
 		{"any other", duplicate, false, ""},
 	} {
-		onCase(t, row.name, "gin/", func(t *testing.T, m mounting) {
+		onCase(t, row.name, ginRouters, func(t *testing.T, m mounting) {
 			s := m.start(t, program{
 				// The guard ignores errors from before the guard.
 				outside: []middleware{{gin: func(c *gin.Context) { _ = c.Error(failure.Retryable(errors.New("outside"))) }}},

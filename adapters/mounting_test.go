@@ -80,8 +80,8 @@ func onEveryRouter(t *testing.T, test func(t *testing.T, m mounting)) {
 	onRouters(t, everyRouter, test)
 }
 
-// everyRouter is the prefix of each mounting.
-const everyRouter = ""
+// Prefixes of the names of mountings.
+const everyRouter, ginRouters = "", "gin/"
 
 // onCase runs a case of a test for each mounting whose name begins with prefix.
 func onCase(t *testing.T, name, prefix string, test func(t *testing.T, m mounting)) {

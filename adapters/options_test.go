@@ -201,7 +201,7 @@ func TestMarksCountWhereARouteObserves(t *testing.T) {
 // gin's error without a response is a 200 on an unguarded route, and stays a 200.
 func TestObserveLeavesGinsErrorsAlone(t *testing.T) {
 	t.Parallel()
-	onRouters(t, "gin", func(t *testing.T, m mounting) {
+	onRouters(t, ginRouters, func(t *testing.T, m mounting) {
 		s := m.start(t, program{
 			policy: []policy.Option{policy.Observe(true)},
 			native: func(c *gin.Context) { _ = c.Error(errors.New("broken")) },

@@ -256,11 +256,15 @@ func isReplay(answer *httptest.ResponseRecorder) bool {
 func (s *service) refuses(r *http.Request, status int, code string) {
 	s.Helper()
 	before := s.runs.Load()
-	answer := s.do(r)
+	s.problem(s.do(r), status, code)
 	s.ran(before)
-	p := problemIn(s, answer)
-	if answer.Code != status || p.Code != code {
-		s.Errorf("got %d %q, want %d %q", answer.Code, p.Code, status, code)
+}
+
+// problem expects a response that is a problem.
+func (s *service) problem(answer *httptest.ResponseRecorder, status int, code string) {
+	s.Helper()
+	if p := problemIn(s, answer); answer.Code != status || p.Code != code {
+		s.Errorf("got %d %s, want %d %q", answer.Code, answer.Body, status, code)
 	}
 }
 
