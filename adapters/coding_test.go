@@ -44,7 +44,7 @@ func (w *ginCompressor) WriteString(s string) (int, error) { return w.compressed
 func readable(t *testing.T, answer *httptest.ResponseRecorder, accepts string) string {
 	t.Helper()
 	body := io.Reader(answer.Body)
-	if coding := answer.Header().Get("Content-Encoding"); coding == "gzip" && strings.Contains(accepts, "gzip") && !strings.Contains(accepts, "q=0") {
+	if coding := answer.Result().Header.Get("Content-Encoding"); coding == "gzip" && strings.Contains(accepts, "gzip") && !strings.Contains(accepts, "q=0") {
 		decompressed, err := gzip.NewReader(bytes.NewReader(answer.Body.Bytes()))
 		if err != nil {
 			t.Fatalf("%v in %q", err, answer.Body)

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -95,18 +94,7 @@ var rewriting = map[string]struct {
 		},
 		read: func(t *testing.T, answer *httptest.ResponseRecorder) string {
 			t.Helper()
-			if answer.Result().Header.Get("Content-Encoding") != "gzip" {
-				return answer.Body.String()
-			}
-			from, err := gzip.NewReader(answer.Body)
-			if err != nil {
-				t.Fatalf("got %d that cannot be read: %v", answer.Code, err)
-			}
-			body, err := io.ReadAll(from)
-			if err != nil {
-				t.Fatalf("got %d that cannot be read: %v", answer.Code, err)
-			}
-			return string(body)
+			return readable(t, answer, "gzip")
 		},
 	},
 	"ETag": {
