@@ -156,7 +156,8 @@ func TestTableThatTheEngineRefuses(t *testing.T) {
 	}
 }
 
-// A table outside a chi router would guard no route without an error, so it panics.
+// A table outside a chi router would guard no route without an error, so it panics. A policy guards
+// all requests there.
 func TestTableOutsideOfChi(t *testing.T) {
 	t.Parallel()
 	table := tableOf(t, policy.Row("POST /payments"))
@@ -166,6 +167,9 @@ func TestTableOutsideOfChi(t *testing.T) {
 	if _, panicked := s.try(payment("k")); panicked == nil {
 		t.Error("the table guards no route and does not panic")
 	}
+	one := startDeclared(t, func(e *core.Engine, handler http.HandlerFunc) http.Handler { return idemchi.New(e).Policy()(handler) })
+	one.runsAgain(payment("k"))
+	one.replays(payment("k"))
 }
 
 // One table on two routers, of which one leads to the other, is one policy.
