@@ -84,14 +84,9 @@ var claimCases = []testCase{
 			if r := f.find(asker); r.Abandoned() || r.LeaseLeft > holder.LockTTL {
 				f.Errorf("the record is %s, want it in progress for up to %s", describe(r), holder.LockTTL)
 			}
-			short := f.shortClaim()
-			short.Key, asker.Key = key(2), key(2)
-			f.win(short, 1, false)
-			f.wait(2 * f.unit)
+			asker.Key = f.abandon(of(f.shortClaim(), key(2))).Key
 			asker.LockTTL, asker.Retain, asker.TakeOver = f.long(), 20*f.long(), false
-			if r := f.find(asker); !r.Abandoned() {
-				f.Errorf("the record is %s, want it abandoned: its lease was %s", describe(r), short.LockTTL)
-			}
+			f.isAbandoned(f.find(asker), 1)
 		},
 	},
 }
@@ -102,7 +97,7 @@ var takeOverCases = []testCase{
 		rule: "a key whose lease ended unsettled goes to the next caller with TakeOver, with the next attempt number; the lease " +
 			"says that it was taken over, because the progress of the previous holder is unknown (cases 3, 4, 5)",
 		test: func(f *fixture) {
-			f.abandon()
+			f.abandon(f.shortClaim())
 			next := f.win(f.takeOver(), 2, true)
 			f.holds(next)
 		},
@@ -124,7 +119,7 @@ var takeOverCases = []testCase{
 		name: "same token again after taking over",
 		rule: "a repeated Acquire that took over a key returns the same lease: same attempt, TookOver still true",
 		test: func(f *fixture) {
-			f.abandon()
+			f.abandon(f.shortClaim())
 			c := f.takeOver()
 			f.win(c, 2, true)
 			f.holds(f.win(c, 2, true))
@@ -134,11 +129,9 @@ var takeOverCases = []testCase{
 		name: "abandoned without TakeOver",
 		rule: "without TakeOver an abandoned key is not claimed: the caller gets the key's record, which is abandoned",
 		test: func(f *fixture) {
-			f.abandon()
+			f.abandon(f.shortClaim())
 			for range 2 { // reading the record does not change it
-				if r := f.find(f.claim()); !r.Abandoned() || r.Attempt != 1 || r.Fingerprint != fingerprint {
-					f.Errorf("the record is %s, want attempt 1, abandoned", describe(r))
-				}
+				f.isAbandoned(f.find(f.claim()), 1)
 			}
 			f.win(f.takeOver(), 2, true)
 		},
@@ -148,10 +141,8 @@ var takeOverCases = []testCase{
 		rule: "a request with another fingerprint and another digest does not take over a key: the caller gets the record, and " +
 			"its client a 422",
 		test: func(f *fixture) {
-			f.abandon()
-			if r := f.find(ofAnotherRequest(f.takeOver())); !r.Abandoned() || r.Fingerprint != fingerprint {
-				f.Errorf("the record is %s of %s, want the abandoned one", describe(r), r.Fingerprint)
-			}
+			f.abandon(f.shortClaim())
+			f.isAbandoned(f.find(ofAnotherRequest(f.takeOver())), 1)
 			f.win(f.takeOver(), 2, true)
 		},
 	},
@@ -163,13 +154,7 @@ var takeOverCases = []testCase{
 			c.LockTTL = 5 * f.unit
 			start := time.Now()
 			f.win(c, 1, false)
-			next, passed := f.winOnceClaimable(f.takeOver(), start, f.long())
-			if passed < c.LockTTL-clockGrain {
-				f.Errorf("taken over after %s, want not before %s", passed, c.LockTTL)
-			}
-			if next.Attempt != 2 || !next.TookOver {
-				f.Errorf("taken over as attempt %d with TookOver %t, want 2 with true", next.Attempt, next.TookOver)
-			}
+			f.winAfter(c.LockTTL, start, f.takeOver(), 2, true)
 		},
 	},
 }

@@ -22,13 +22,10 @@ var concurrentCases = []testCase{
 		test: func(f *fixture) {
 			for round := range 5 {
 				winner, losers := f.race(func() storage.Claim {
-					c := f.claim()
-					c.Key = key(round)
+					c := of(f.claim(), key(round))
 					return c
 				})
-				if winner.Attempt != 1 || winner.TookOver {
-					f.Errorf("the winner has attempt %d with TookOver %t, want 1 with false", winner.Attempt, winner.TookOver)
-				}
+				f.isLease(winner, 1, false)
 				f.seeClaim(losers, winner)
 			}
 		},
@@ -37,11 +34,9 @@ var concurrentCases = []testCase{
 		name: "concurrent take-overs",
 		rule: "of any number of callers that try to take over an abandoned key exactly one succeeds, as the next attempt",
 		test: func(f *fixture) {
-			f.abandon()
+			f.abandon(f.shortClaim())
 			winner, losers := f.race(f.takeOver)
-			if winner.Attempt != 2 || !winner.TookOver {
-				f.Errorf("the winner has attempt %d with TookOver %t, want 2 with true", winner.Attempt, winner.TookOver)
-			}
+			f.isLease(winner, 2, true)
 			f.seeClaim(losers, winner)
 		},
 	},
@@ -52,9 +47,7 @@ var concurrentCases = []testCase{
 			_, current := f.overtaken()
 			f.release(current)
 			winner, losers := f.race(f.takeOver)
-			if winner.Attempt != 3 || winner.TookOver {
-				f.Errorf("the winner has attempt %d with TookOver %t, want 3 with false", winner.Attempt, winner.TookOver)
-			}
+			f.isLease(winner, 3, false)
 			f.seeClaim(losers, winner)
 		},
 	},
@@ -118,9 +111,7 @@ func (f *fixture) seeClaim(records []*storage.Record, winner storage.Lease) {
 // completeAgainstTakeOvers lets a lease end, and then completes it while other
 // callers take over its key. The call number turn is the Complete.
 func (f *fixture) completeAgainstTakeOvers(key string, turn int) error {
-	c := f.shortClaim()
-	c.Key = key
-	late, _, err := f.store.Acquire(f.Context(), c)
+	late, _, err := f.store.Acquire(f.Context(), of(f.shortClaim(), key))
 	if err != nil {
 		return err
 	}
@@ -134,9 +125,7 @@ func (f *fixture) completeAgainstTakeOvers(key string, turn int) error {
 			}
 			return orLost(err)
 		}
-		c := f.takeOver()
-		c.Key = key
-		_, record, err := f.store.Acquire(f.Context(), c)
+		_, record, err := f.store.Acquire(f.Context(), of(f.takeOver(), key))
 		if err == nil && record == nil {
 			through.Add(1)
 		}

@@ -16,9 +16,7 @@ var contentCases = []testCase{
 		test: func(f *fixture) {
 			random := rand.NewChaCha8([32]byte{1}) // the same in each run
 			for i, size := range []int{1<<12 - 1, 1 << 13, 1<<16 - 1, 1 << 16, 1<<16 + 1, 1<<20 - 1, 1 << 20} {
-				c := f.claim()
-				c.Key = key(i)
-				lease := f.win(c, 1, false)
+				lease := f.win(of(f.claim(), key(i)), 1, false)
 				res := f.result(lease)
 				res.Body = make([]byte, size)
 				_, _ = random.Read(res.Body) // Read never fails
@@ -49,22 +47,19 @@ var contentCases = []testCase{
 		test: func(f *fixture) {
 			for i, sketch := range sketches() {
 				for _, state := range []storage.State{storage.Completed, storage.Failed, storage.Unreplayable} {
-					c := of(f.claim(), key(10*i+int(state)))
-					lease := f.win(c, 1, false)
+					lease := f.win(of(f.claim(), key(10*i+int(state))), 1, false)
 					f.complete(lease, storage.Result{State: state, Status: 201, Sketch: sketch, Retain: f.long()})
 					f.replays(lease, storage.Result{State: state, Status: 201, Sketch: sketch})
 				}
 			}
 			lease := f.win(f.claim(), 1, false)
-			res := f.result(lease)
-			res.Retain = f.unit
-			f.complete(lease, res)
+			f.finish(lease, f.unit, 0)
 			f.wait(2 * f.unit)
 			next := f.win(f.takeOver(), 1, false)
 			if r := f.find(f.claim()); len(r.Sketch) != 0 {
 				f.Errorf("the record in progress has the sketch %q, want none", r.Sketch)
 			}
-			res = f.result(next)
+			res := f.result(next)
 			res.Sketch = nil
 			f.complete(next, res)
 			f.replays(next, res)
@@ -114,14 +109,11 @@ var fencingCases = []testCase{
 			f.refuses(current)
 			f.replays(current, f.result(current))
 
-			c := f.shortClaim()
-			c.Key = key(2)
-			f.win(c, 1, false)
-			f.wait(2 * f.unit)
-			released := f.win(of(f.takeOver(), c.Key), 2, true)
+			f.abandon(of(f.shortClaim(), key(2)))
+			released := f.win(of(f.takeOver(), key(2)), 2, true)
 			f.release(released)
 			f.refuses(released)
-			f.win(of(f.claim(), c.Key), 3, false)
+			f.win(of(f.claim(), key(2)), 3, false)
 		},
 	},
 	{
@@ -178,9 +170,7 @@ func of(c storage.Claim, key string) storage.Claim {
 func (f *fixture) refuses(l storage.Lease) {
 	f.Helper()
 	l.Token = storage.NewToken()
-	f.isLost("Extend", f.store.Extend(f.Context(), l, f.long()))
-	f.isLost("Release", f.store.Release(f.Context(), l))
-	f.isLost("Complete", f.store.Complete(f.Context(), l, f.result(l)))
+	f.loses(l)
 }
 
 // sketches have every length at which a store may fail, and every byte.

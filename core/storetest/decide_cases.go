@@ -52,7 +52,7 @@ var decideCases = []testCase{
 			f.settles(nil, plain.Key, 1, storage.Happened)
 			f.settles(nil, remembered.Key, 1, storage.Happened)
 			f.settles(nil, released.Key, 1, storage.DidNotHappen)
-			_, after := f.winOnceClaimable(plain, start, f.long())
+			_, after := f.winOnceClaimable(plain, start)
 			if after < plain.Retain-f.unit/10 || after > plain.Retain+f.unit+f.delay() {
 				f.Errorf("the record has expired after %s, want %s", after, plain.Retain)
 			}
@@ -88,24 +88,16 @@ var decideCases = []testCase{
 		rule: "after Settle the holder of the abandoned lease has lost the key: a late Complete, Extend or Release returns " +
 			"ErrLeaseLost and changes no record",
 		test: func(f *fixture) {
-			happened, released := f.shortClaim(), f.shortClaim()
-			released.Key = key(2)
-			kept, freed := f.win(happened, 1, false), f.win(released, 1, false)
-			f.wait(2 * f.unit)
-			f.settles(nil, happened.Key, 1, storage.Happened)
-			f.settles(nil, released.Key, 1, storage.DidNotHappen)
+			kept, freed := f.abandon(f.shortClaim()), f.abandon(of(f.shortClaim(), key(2)))
+			f.settles(nil, kept.Key, 1, storage.Happened)
+			f.settles(nil, freed.Key, 1, storage.DidNotHappen)
 			for _, late := range []storage.Lease{kept, freed} {
-				f.isLost("Complete", f.store.Complete(f.Context(), late, f.result(late)))
-				f.isLost("Extend", f.store.Extend(f.Context(), late, f.unit))
-				f.isLost("Release", f.store.Release(f.Context(), late))
+				f.loses(late)
 			}
 			f.replays(kept, storage.Result{State: storage.Unreplayable, Status: storage.StatusByHand})
-			next := f.claim()
-			next.Key = released.Key
-			lease := f.win(next, 2, false)
+			lease := f.win(of(f.claim(), freed.Key), 2, false)
 			f.isLost("Complete", f.store.Complete(f.Context(), freed, f.result(freed)))
-			f.complete(lease, f.result(lease))
-			f.replays(lease, f.result(lease))
+			f.finishes(lease)
 		},
 	},
 	{
@@ -117,14 +109,9 @@ var decideCases = []testCase{
 			buried.Key, buried.Retain, buried.Remember = key(5), f.unit, f.long()
 			f.win(buried, 1, false)
 			_, current := f.overtaken()
-			finished := f.claim()
-			finished.Key = key(2)
-			done := f.win(finished, 1, false)
+			done := f.win(of(f.claim(), key(2)), 1, false)
 			f.complete(done, f.result(done))
-			abandoned := f.shortClaim()
-			abandoned.Key = key(4)
-			f.win(abandoned, 1, false)
-			f.wait(2 * f.unit)
+			abandoned := f.abandon(of(f.shortClaim(), key(4)))
 			for _, confirmation := range []storage.Confirmation{storage.Happened, storage.DidNotHappen} {
 				f.settles(storage.ErrNotAbandoned, current.Key, 2, confirmation)
 				f.settles(storage.ErrNotAbandoned, current.Key, 1, confirmation)
@@ -141,9 +128,7 @@ var decideCases = []testCase{
 			if r := f.lookUp(buried.Key); r.State != storage.Expired || r.Status != 0 {
 				f.Errorf("the tombstone is %s", describe(r))
 			}
-			if r := f.lookUp(abandoned.Key); !r.Abandoned() || r.Attempt != 1 {
-				f.Errorf("the record is %s, want attempt 1, abandoned", describe(r))
-			}
+			f.isAbandoned(f.lookUp(abandoned.Key), 1)
 			f.release(current)
 			f.settles(storage.ErrNotAbandoned, current.Key, 2, storage.Happened)
 			f.settles(storage.ErrNotAbandoned, current.Key, 2, storage.DidNotHappen)
@@ -154,7 +139,7 @@ var decideCases = []testCase{
 		name: "settle without a confirmation",
 		rule: "Settle changes no record for a caller that passes neither Happened nor DidNotHappen",
 		test: func(f *fixture) {
-			lease := f.abandon()
+			lease := f.abandon(f.shortClaim())
 			for _, confirmation := range []storage.Confirmation{"", "please", storage.RerunIsSafe, storage.Happened + "."} {
 				if err := f.inspector().Settle(f.Context(), lease.Key, 1, confirmation); err == nil || errors.Is(err, storage.ErrNotAbandoned) {
 					f.Errorf("Settle with %q returned %v, want an error about the confirmation", confirmation, err)
@@ -168,7 +153,7 @@ var decideCases = []testCase{
 		rule: "of several operators who settle an abandoned key at once, exactly one succeeds. The others get ErrNotAbandoned, " +
 			"and the confirmation of the first stands",
 		test: func(f *fixture) {
-			inspector, lease := f.inspector(), f.abandon()
+			inspector, lease := f.inspector(), f.abandon(f.shortClaim())
 			confirmations := []storage.Confirmation{storage.Happened, storage.DidNotHappen}
 			var won [2]atomic.Int64
 			f.together(operators, func(n int) error {
@@ -196,9 +181,7 @@ var decideCases = []testCase{
 			const rounds = 8
 			inspector := f.inspector()
 			for n := range rounds {
-				c := f.shortClaim()
-				c.Key = key(n)
-				f.win(c, 1, false)
+				f.win(of(f.shortClaim(), key(n)), 1, false)
 			}
 			f.wait(2 * f.unit)
 			for n := range rounds {
@@ -211,9 +194,7 @@ var decideCases = []testCase{
 						}
 						return orNotAbandoned(err)
 					}
-					c := f.takeOver()
-					c.Key = key(n)
-					_, record, err := f.store.Acquire(f.Context(), c)
+					_, record, err := f.store.Acquire(f.Context(), of(f.takeOver(), key(n)))
 					if err == nil && record == nil {
 						taken.Add(1)
 					}

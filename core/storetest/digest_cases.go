@@ -19,8 +19,7 @@ var digestCases = []testCase{
 				f.isOf(f.find(of(f.claim(), c.Key)), lease)
 				f.extend(lease, f.long())
 				f.isOf(f.find(of(f.claim(), c.Key)), lease)
-				f.complete(lease, f.result(lease))
-				f.replays(lease, f.result(lease))
+				f.finishes(lease)
 
 				forgotten := storage.Lease{Claim: of(c, key(2*i+1)), Attempt: 3}
 				f.extend(forgotten, f.long())
@@ -33,8 +32,7 @@ var digestCases = []testCase{
 		rule: "a Complete of a claim that the store has lost writes its digest too (case 40)",
 		test: func(f *fixture) {
 			lease := storage.Lease{Claim: f.claim(), Attempt: 1}
-			f.complete(lease, f.result(lease))
-			f.replays(lease, f.result(lease))
+			f.finishes(lease)
 		},
 	},
 	{
@@ -42,7 +40,7 @@ var digestCases = []testCase{
 		rule: "a claim with the record's digest is a retry of its request, whatever the fingerprints: it takes over an " +
 			"abandoned key, and the record is then the new claim's (case 40)",
 		test: func(f *fixture) {
-			f.abandon()
+			f.abandon(f.shortClaim())
 			c := f.takeOver()
 			c.Fingerprint = otherFingerprint
 			f.holds(f.win(c, 2, true))
@@ -66,14 +64,11 @@ var digestCases = []testCase{
 			for i, digests := range [][2]storage.Digest{{{}, {}}, {digest, {}}, {{}, digest}, {digest, otherDigest}} {
 				c := of(f.shortClaim(), key(i))
 				c.Digest = digests[0]
-				lease := f.win(c, 1, false)
-				f.wait(2 * f.unit)
+				lease := f.abandon(c)
 				asker := of(f.takeOver(), c.Key)
 				asker.Fingerprint, asker.Digest = otherFingerprint, digests[1]
 				r := f.find(asker)
-				if !r.Abandoned() {
-					f.Errorf("the record is %s, want the abandoned one", describe(r))
-				}
+				f.isAbandoned(r, 1)
 				f.isOf(r, lease)
 			}
 		},
@@ -86,8 +81,7 @@ func (f *fixture) holdsAfter(key string, abandoned, next storage.Digest) {
 	f.Helper()
 	c := of(f.shortClaim(), key)
 	c.Digest = abandoned
-	f.win(c, 1, false)
-	f.wait(2 * f.unit)
+	f.abandon(c)
 	c = of(f.takeOver(), key)
 	c.Digest = next
 	lease := f.win(c, 2, true)

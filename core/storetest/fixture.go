@@ -1,11 +1,8 @@
 package storetest
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -89,92 +86,27 @@ func (f *fixture) result(by storage.Lease) storage.Result {
 	}
 }
 
-// acquire calls Acquire. It fails on an error, and on a return of both a lease and a
-// record, or neither.
-func (f *fixture) acquire(request storage.Request) (storage.Lease, *storage.Record) {
-	f.Helper()
-	c := request.Claim()
-	lease, record, err := f.store.Acquire(f.Context(), request)
-	switch {
-	case err != nil:
-		f.Fatalf("Acquire: %v", err)
-	case record != nil && lease != (storage.Lease{}):
-		f.Fatalf("Acquire returned a record, %s, and a lease, attempt %d: want one of them", record.State, lease.Attempt)
-	case record == nil && lease == (storage.Lease{}):
-		f.Fatal("Acquire returned neither a lease nor a record")
-	case record == nil && lease.Claim != c:
-		f.Fatalf("the lease is for %+v, want the claim %+v", lease.Claim, c)
-	}
-	return lease, record
-}
-
-// win expects that the claim gets the lease.
-func (f *fixture) win(request storage.Request, attempt uint64, tookOver bool) storage.Lease {
-	f.Helper()
-	lease, record := f.acquire(request)
-	if record != nil {
-		f.Fatalf("Acquire found a record, %s: want the lease", describe(record))
-	}
-	if lease.Attempt != attempt || lease.TookOver != tookOver {
-		f.Fatalf("Acquire got attempt %d with TookOver %t, want %d with %t", lease.Attempt, lease.TookOver, attempt, tookOver)
-	}
-	return lease
-}
-
-// find expects that the claim does not get the lease, and returns the record.
-func (f *fixture) find(request storage.Request) *storage.Record {
-	f.Helper()
-	lease, record := f.acquire(request)
-	if record == nil {
-		f.Fatalf("Acquire got the lease, attempt %d: want a record", lease.Attempt)
-	}
-	return record
-}
-
-// holds expects the lease to be running.
-func (f *fixture) holds(l storage.Lease) {
-	f.Helper()
-	if r := f.find(f.takeOver()); r.State != storage.InProgress || r.Attempt != l.Attempt || r.LeaseLeft <= 0 {
-		f.Fatalf("the store holds %s, want attempt %d in progress", describe(r), l.Attempt)
-	} else {
-		f.isOf(r, l)
-	}
-}
-
-// replays expects every caller to get the lease's result.
-func (f *fixture) replays(l storage.Lease, want storage.Result) {
-	f.Helper()
-	c := f.takeOver()
-	c.Key = l.Key
-	f.shows(f.find(c), l, want)
-}
-
-// shows expects the record to be the lease's result.
-func (f *fixture) shows(r *storage.Record, l storage.Lease, want storage.Result) {
-	f.Helper()
-	if r.State != want.State || r.Status != want.Status || !bytes.Equal(r.Body, want.Body) || !slices.Equal(r.Header, want.Header) {
-		f.Fatalf("the record is %s\nwant %s %d %v, %s", describe(r), want.State, want.Status, want.Header, shorten(want.Body))
-	}
-	if !bytes.Equal(r.Sketch, want.Sketch) {
-		f.Fatalf("the record's sketch is %q, want %q", r.Sketch, want.Sketch)
-	}
-	f.isOf(r, l)
-}
-
-// isOf expects the record to be of the lease's request and attempt.
-func (f *fixture) isOf(r *storage.Record, l storage.Lease) {
-	f.Helper()
-	if r.Attempt != l.Attempt || r.Fingerprint != l.Fingerprint || r.Digest != l.Digest {
-		f.Fatalf("the record is of attempt %d, %s, digest %x\nwant %d, %s, digest %x",
-			r.Attempt, r.Fingerprint, r.Digest, l.Attempt, l.Fingerprint, l.Digest)
-	}
-}
-
 func (f *fixture) complete(l storage.Lease, r storage.Result) {
 	f.Helper()
 	if err := f.store.Complete(f.Context(), l, r); err != nil {
 		f.Fatalf("Complete: %v", err)
 	}
+}
+
+// finish completes the lease with a result that is kept for a time, and then remembered.
+func (f *fixture) finish(l storage.Lease, retain, remember time.Duration) storage.Result {
+	f.Helper()
+	res := f.result(l)
+	res.Retain, res.Remember = retain, remember
+	f.complete(l, res)
+	return res
+}
+
+// finishes completes the lease, and expects every caller to get its result.
+func (f *fixture) finishes(l storage.Lease) {
+	f.Helper()
+	f.complete(l, f.result(l))
+	f.replays(l, f.result(l))
 }
 
 func (f *fixture) release(l storage.Lease) {
@@ -191,22 +123,18 @@ func (f *fixture) extend(l storage.Lease, ttl time.Duration) {
 	}
 }
 
-func (f *fixture) isLost(method string, err error) {
+// loses expects each settlement of the lease to return ErrLeaseLost.
+func (f *fixture) loses(l storage.Lease) {
 	f.Helper()
-	f.isError(method, err, storage.ErrLeaseLost)
+	f.isLost("Extend", f.store.Extend(f.Context(), l, f.long()))
+	f.isLost("Release", f.store.Release(f.Context(), l))
+	f.isLost("Complete", f.store.Complete(f.Context(), l, f.result(l)))
 }
 
-func (f *fixture) isError(method string, err, want error) {
+// abandon makes the first claim of a key, and lets its lease run out.
+func (f *fixture) abandon(short storage.Claim) storage.Lease {
 	f.Helper()
-	if !errors.Is(err, want) {
-		f.Fatalf("%s returned %v, want an error that is %q", method, err, want)
-	}
-}
-
-// abandon makes a claim, and lets its lease run out.
-func (f *fixture) abandon() storage.Lease {
-	f.Helper()
-	lease := f.win(f.shortClaim(), 1, false)
+	lease := f.win(short, 1, false)
 	f.wait(2 * f.unit)
 	return lease
 }
@@ -215,7 +143,7 @@ func (f *fixture) abandon() storage.Lease {
 // took its key over.
 func (f *fixture) overtaken() (stale, current storage.Lease) {
 	f.Helper()
-	stale = f.abandon()
+	stale = f.abandon(f.shortClaim())
 	return stale, f.win(f.takeOver(), 2, true)
 }
 
@@ -234,9 +162,26 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
+// ended returns a context that has ended.
+func (f *fixture) ended() context.Context {
+	ended, cancel := context.WithCancel(f.Context())
+	cancel()
+	return ended
+}
+
+// winAfter tries until the claim gets the lease, and expects that not before the time has passed since start.
+func (f *fixture) winAfter(want time.Duration, start time.Time, c storage.Claim, attempt uint64, tookOver bool) {
+	f.Helper()
+	lease, passed := f.winOnceClaimable(c, start)
+	if passed < want-clockGrain {
+		f.Errorf("the key was claimed after %s, want not before %s", passed, want)
+	}
+	f.isLease(lease, attempt, tookOver)
+}
+
 // winOnceClaimable tries until the claim gets the lease, and returns the lease and
 // the time that has passed since start.
-func (f *fixture) winOnceClaimable(c storage.Claim, start time.Time, patience time.Duration) (storage.Lease, time.Duration) {
+func (f *fixture) winOnceClaimable(c storage.Claim, start time.Time) (storage.Lease, time.Duration) {
 	f.Helper()
 	for {
 		c.Token = storage.NewToken()
@@ -245,22 +190,9 @@ func (f *fixture) winOnceClaimable(c storage.Claim, start time.Time, patience ti
 		if record == nil {
 			return lease, passed
 		}
-		if passed > patience {
+		if passed > f.long() {
 			f.Fatalf("after %s the key is still held: %s", passed, describe(record))
 		}
 		f.wait(f.unit / 10)
 	}
-}
-
-func describe(r *storage.Record) string {
-	return fmt.Sprintf("{%s attempt:%d lease left:%s status:%d header:%v body:%s}",
-		r.State, r.Attempt, r.LeaseLeft, r.Status, r.Header, shorten(r.Body))
-}
-
-func shorten(body []byte) string {
-	const enough = 64
-	if len(body) > enough {
-		return fmt.Sprintf("%q... (%d bytes)", body[:enough], len(body))
-	}
-	return fmt.Sprintf("%q", body)
 }

@@ -24,9 +24,7 @@ func (f *fixture) exclude() {
 	f.together(historyCallers, func(caller int) error {
 		n := caller % historyKeys
 		for range 20 {
-			c := f.takeOver()
-			c.Key = key(n)
-			lease, record, err := f.store.Acquire(f.Context(), c)
+			lease, record, err := f.store.Acquire(f.Context(), of(f.takeOver(), key(n)))
 			if err != nil {
 				return err
 			}
@@ -65,9 +63,7 @@ func (f *fixture) histories() {
 		return nil
 	})
 	for n := range ledgers {
-		c := f.claim()
-		c.Key = key(n)
-		_, record := f.acquire(c)
+		_, record := f.acquire(of(f.claim(), key(n)))
 		if err := ledgers[n].check(record); err != nil {
 			f.Errorf("key %d: %v", n, err)
 		}

@@ -23,9 +23,7 @@ var inspectorCases = []testCase{
 			}
 			f.extend(lease, f.unit)
 			f.wait(2 * f.unit)
-			if r := f.lookUp(key(1)); !r.Abandoned() || r.Attempt != 1 {
-				f.Errorf("the record is %s, want attempt 1, abandoned", describe(r))
-			}
+			f.isAbandoned(f.lookUp(key(1)), 1)
 			f.win(f.takeOver(), 2, true)
 		},
 	},
@@ -34,8 +32,7 @@ var inspectorCases = []testCase{
 		rule: "Lookup returns a finished record whole: status, header and body as they would be replayed",
 		test: func(f *fixture) {
 			for i, res := range f.results() {
-				c := f.claim()
-				c.Key = key(i)
+				c := of(f.claim(), key(i))
 				lease := f.win(c, 1, false)
 				f.complete(lease, res)
 				f.shows(f.lookUp(c.Key), lease, res)
@@ -71,9 +68,7 @@ var inspectorCases = []testCase{
 			f.wait(2 * f.unit)
 			want := map[storage.State]storage.Lease{}
 			for state := storage.InProgress; state <= storage.Unreplayable; state++ {
-				c := f.claim()
-				c.Key = key(10 + int(state))
-				want[state] = f.win(c, 1, false)
+				want[state] = f.win(of(f.claim(), key(10+int(state))), 1, false)
 				if state != storage.InProgress {
 					res := f.result(want[state])
 					res.State = state
@@ -135,9 +130,7 @@ var inspectorCases = []testCase{
 			const staying, passing = 300, 300
 			var leases []storage.Lease
 			claim := func(n int) storage.Lease {
-				c := f.claim()
-				c.Key = storage.Key("", "", "", key(n)) // everywhere in the order
-				return f.win(c, 1, false)
+				return f.win(of(f.claim(), storage.Key("", "", "", key(n))), 1, false) // everywhere in the order
 			}
 			for n := range staying {
 				claim(n)
@@ -192,8 +185,7 @@ var inspectorCases = []testCase{
 		test: func(f *fixture) {
 			_, current := f.overtaken()
 			f.forgets(true)
-			f.complete(current, f.result(current))
-			f.replays(current, f.result(current))
+			f.finishes(current)
 			f.forgets(true)
 			f.forgets(false)
 			next := f.win(f.claim(), 1, false)
@@ -228,8 +220,7 @@ var inspectorCases = []testCase{
 		name: "inspect with an ended context",
 		rule: "Lookup, List, Settle and Forget return the error of a context that has ended, wrapped",
 		test: func(f *fixture) {
-			ended, cancel := context.WithCancel(f.Context())
-			cancel()
+			ended := f.ended()
 			lease := f.win(f.claim(), 1, false)
 			_, err := f.inspector().Lookup(ended, lease.Key)
 			f.isError("Lookup", err, context.Canceled)

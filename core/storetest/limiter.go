@@ -244,8 +244,7 @@ var limiterCases = []testCase{
 		name: "an ended context",
 		rule: "a call with an ended context returns an error, and counts nothing",
 		test: func(f *fixture) {
-			ended, end := context.WithCancel(f.Context())
-			end()
+			ended := f.ended()
 			limit := f.limit(1, 1)
 			if _, err := f.limiter().Admit(ended, place(1), f.long(), limit); !errors.Is(err, context.Canceled) {
 				f.Fatalf("Admit with an ended context returned %v", err)

@@ -17,8 +17,7 @@ var listCases = []testCase{
 		test: func(f *fixture) {
 			old := f.keysToFilter()
 			began := time.Now()
-			fresh := f.claim()
-			fresh.Key = key(5)
+			fresh := of(f.claim(), key(5))
 			f.win(fresh, 1, false)
 			age := 3 * f.unit
 			f.lists("all", storage.Filter{}, old["abandoned"], old["elsewhere"], old["running"], old["finished"], fresh.Key)
@@ -58,8 +57,7 @@ var listCases = []testCase{
 		test: func(f *fixture) {
 			const keys, lookAt = 300, 50
 			f.spread(keys, func(n int) error { return f.claimsOnce(key(n)) })
-			c := f.claim()
-			c.Key = key(keys)
+			c := of(f.claim(), key(keys))
 			f.win(c, 1, false)
 			for _, page := range []storage.Page{{Limit: 100, LookAt: lookAt}, {Limit: 1, LookAt: 1}, {Limit: 10, Within: 1}} {
 				looked, found := 0, map[string]bool{}

@@ -41,7 +41,7 @@ var originCases = []testCase{
 		name: "origin of a take-over",
 		rule: "the record of a key that was taken over or claimed after a release has the origin of its last claim",
 		test: func(f *fixture) {
-			f.abandon()
+			f.abandon(f.shortClaim())
 			c := f.takeOver()
 			c.Origin.Holder, c.Origin.Trace = "payments-x2k8m", ""
 			lease := f.win(c, 2, true)
@@ -101,9 +101,7 @@ var originCases = []testCase{
 			running := f.timed(lease.Key)
 			f.wait(10 * f.unit)
 			lease.Age = 10 * f.unit
-			res := f.result(lease)
-			res.Retain, res.Remember = 50*f.unit, f.long()
-			f.complete(lease, res)
+			res := f.finish(lease, 50*f.unit, f.long())
 			f.wait(5 * f.unit)
 			lease.Age = 15 * f.unit
 			f.complete(lease, res)
@@ -136,9 +134,7 @@ var originCases = []testCase{
 		test: func(f *fixture) {
 			f.win(f.briefClaim(), 1, false)
 			finished := f.win(of(f.claim(), key(2)), 1, false)
-			res := f.result(finished)
-			res.Retain, res.Remember = 10*f.unit, f.long()
-			f.complete(finished, res)
+			f.finish(finished, 10*f.unit, f.long())
 			before := []*storage.Record{f.timed(key(1)), f.timed(key(2))}
 			f.wait(11 * f.unit)
 			for i, before := range before {

@@ -19,17 +19,9 @@ var expiryCases = []testCase{
 		test: func(f *fixture) {
 			retain := 5 * f.unit
 			lease := f.win(f.claim(), 1, false)
-			res := f.result(lease)
-			res.Retain = retain
 			start := time.Now()
-			f.complete(lease, res)
-			next, passed := f.winOnceClaimable(f.takeOver(), start, f.long())
-			if passed < retain-clockGrain {
-				f.Errorf("the record was gone after %s, want not before %s", passed, retain)
-			}
-			if next.Attempt != 1 || next.TookOver {
-				f.Errorf("the key was claimed as attempt %d with TookOver %t, want a new one: 1 with false", next.Attempt, next.TookOver)
-			}
+			f.finish(lease, retain, 0)
+			f.winAfter(retain, start, f.takeOver(), 1, false)
 		},
 	},
 	{
@@ -54,16 +46,8 @@ var expiryCases = []testCase{
 			start := time.Now()
 			f.win(c, 1, false)
 			f.wait(4 * f.unit)
-			if r := f.find(f.claim()); !r.Abandoned() {
-				f.Errorf("the record is %s, want it abandoned", describe(r))
-			}
-			next, passed := f.winOnceClaimable(f.claim(), start, f.long())
-			if passed < c.Retain-clockGrain {
-				f.Errorf("the abandoned record was gone after %s, want not before %s", passed, c.Retain)
-			}
-			if next.Attempt != 1 || next.TookOver {
-				f.Errorf("the key was claimed as attempt %d with TookOver %t, want a new one: 1 with false", next.Attempt, next.TookOver)
-			}
+			f.isAbandoned(f.find(f.claim()), 1)
+			f.winAfter(c.Retain, start, f.claim(), 1, false)
 		},
 	},
 	{
@@ -74,10 +58,7 @@ var expiryCases = []testCase{
 			c.LockTTL, c.Retain = 5*f.unit, 5*f.unit
 			start := time.Now()
 			f.win(c, 1, false)
-			next, passed := f.winOnceClaimable(f.takeOver(), start, f.long())
-			if passed < c.LockTTL-clockGrain || next.Attempt != 1 || next.TookOver {
-				f.Errorf("after %s of %s the key was claimed as attempt %d with TookOver %t, want a new one: 1 with false", passed, c.LockTTL, next.Attempt, next.TookOver)
-			}
+			f.winAfter(c.LockTTL, start, f.takeOver(), 1, false)
 		},
 	},
 	{
@@ -98,7 +79,7 @@ var expiryCases = []testCase{
 		name: "a released attempt number is remembered",
 		rule: "the attempt number of a release is remembered for the lease's Retain, which begins anew with the release",
 		test: func(f *fixture) {
-			f.abandon()
+			f.abandon(f.shortClaim())
 			c := f.takeOver()
 			c.LockTTL, c.Retain = 10*f.unit, 10*f.unit
 			lease := f.win(c, 2, true)
@@ -116,8 +97,7 @@ var callerCases = []testCase{
 		rule: "a call whose context has ended returns the context's error, wrapped, and leaves a state from which the same call " +
 			"can be repeated",
 		test: func(f *fixture) {
-			canceled, cancel := context.WithCancel(f.Context())
-			cancel()
+			canceled := f.ended()
 			f.survives(canceled, context.Canceled)
 		},
 	},
@@ -135,8 +115,7 @@ var callerCases = []testCase{
 		rule: "a call whose context has ended returns its error and changes no record, in a store that never waits as well " +
 			"(case 35)",
 		test: func(f *fixture) {
-			canceled, cancel := context.WithCancel(f.Context())
-			cancel()
+			canceled := f.ended()
 			expired, cancel := context.WithDeadline(f.Context(), time.Now().Add(-time.Second))
 			defer cancel()
 			f.ignores(canceled, key(1))
@@ -148,8 +127,7 @@ var callerCases = []testCase{
 		rule: "when a call is cut short, exactly one caller gets the lease, and finds the lease by repeating the call",
 		test: func(f *fixture) {
 			for i := range 50 {
-				c := f.claim()
-				c.Key = key(i)
+				c := of(f.claim(), key(i))
 				short, cancel := context.WithTimeout(f.Context(), time.Duration(i)*10*time.Microsecond)
 				_, _, err := f.store.Acquire(short, c)
 				cancel()
@@ -175,8 +153,7 @@ func (f *fixture) survives(ended context.Context, want error) {
 	f.release(lease)
 	lease = f.win(f.claim(), 1, false)
 	f.isError("Complete", f.store.Complete(ended, lease, f.result(lease)), want)
-	f.complete(lease, f.result(lease))
-	f.replays(lease, f.result(lease))
+	f.finishes(lease)
 }
 
 // ignores expects each call with an ended context to return an error, and to change
@@ -193,8 +170,7 @@ func (f *fixture) ignores(ended context.Context, key string) {
 	f.runs(lease)
 	f.isError("Complete", f.store.Complete(ended, lease, f.result(lease)), ended.Err())
 	f.runs(lease)
-	f.complete(lease, f.result(lease))
-	f.replays(lease, f.result(lease))
+	f.finishes(lease)
 }
 
 // runs expects the lease's key to be in progress, unsettled.
@@ -207,9 +183,7 @@ func (f *fixture) runs(l storage.Lease) {
 
 // claimsOnce claims and completes a key.
 func (f *fixture) claimsOnce(key string) error {
-	c := f.claim()
-	c.Key = key
-	lease, record, err := f.store.Acquire(f.Context(), c)
+	lease, record, err := f.store.Acquire(f.Context(), of(f.claim(), key))
 	if err != nil {
 		return err
 	}
@@ -223,9 +197,7 @@ func (f *fixture) claimsOnce(key string) error {
 
 // claimedBefore expects the record that claimsOnce has made.
 func (f *fixture) claimedBefore(key string) error {
-	c := f.claim()
-	c.Key = key
-	_, record, err := f.store.Acquire(f.Context(), c)
+	_, record, err := f.store.Acquire(f.Context(), of(f.claim(), key))
 	if err != nil {
 		return err
 	}

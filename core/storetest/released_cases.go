@@ -29,8 +29,7 @@ var releasedCases = []testCase{
 					f.Fatalf("the record is %s, want it in progress", describe(running))
 				}
 				f.isOf(running, lease)
-				f.complete(lease, f.result(lease))
-				f.replays(lease, f.result(lease))
+				f.finishes(lease)
 			}
 		},
 	},
@@ -104,7 +103,7 @@ var releasedCases = []testCase{
 		name: "release with steps after the lease ran out",
 		rule: "a late holder may still release the key with Steps until another caller claims the key",
 		test: func(f *fixture) {
-			lease := f.abandon()
+			lease := f.abandon(f.shortClaim())
 			lease.Steps = "first\n"
 			f.release(lease)
 			f.isReleased(lease)
@@ -159,9 +158,7 @@ var releasedCases = []testCase{
 		test: func(f *fixture) {
 			f.release(f.record(f.win(f.claim(), 1, false), "first\n"))
 			winner, losers := f.race(f.claim)
-			if winner.Attempt != 2 || winner.TookOver {
-				f.Errorf("the winner has attempt %d with TookOver %t, want 2 with false", winner.Attempt, winner.TookOver)
-			}
+			f.isLease(winner, 2, false)
 			f.leasesSteps(winner, "first\n")
 			f.seeClaim(losers, winner)
 		},

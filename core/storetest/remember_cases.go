@@ -79,9 +79,7 @@ var rememberCases = []testCase{
 			for lease, status := range map[storage.Lease]int{finished: 201, abandoned: 0} {
 				lease.Retain = 20 * f.long()
 				f.isLost("Extend", f.store.Extend(f.Context(), lease, 0))
-				f.isLost("Extend", f.store.Extend(f.Context(), lease, f.long()))
-				f.isLost("Release", f.store.Release(f.Context(), lease))
-				f.isLost("Complete", f.store.Complete(f.Context(), lease, f.result(lease)))
+				f.loses(lease)
 				f.remembers(lease, status)
 			}
 		},
@@ -92,10 +90,7 @@ var rememberCases = []testCase{
 			"and its next claim is attempt 1 (case 10)",
 		test: func(f *fixture) {
 			f.expires(key(1), 6*f.unit, func(c storage.Claim) {
-				lease := f.win(c, 1, false)
-				res := f.result(lease)
-				res.Retain, res.Remember = 2*f.unit, 4*f.unit
-				f.complete(lease, res)
+				f.finish(f.win(c, 1, false), 2*f.unit, 4*f.unit)
 			})
 			f.expires(key(2), 14*f.unit, func(c storage.Claim) { f.win(c, 1, false) })
 		},
@@ -108,9 +103,7 @@ var rememberCases = []testCase{
 				c := of(f.claim(), key(i))
 				c.Remember = test.claim
 				lease := f.win(c, 1, false)
-				res := f.result(lease)
-				res.Retain, res.Remember = f.unit, test.result
-				f.complete(lease, res)
+				res := f.finish(lease, f.unit, test.result)
 				f.wait(3 * f.unit)
 				if test.result == f.long() {
 					f.remembers(lease, res.Status)
@@ -144,9 +137,7 @@ var rememberCases = []testCase{
 			f.extend(lease, f.unit)
 			f.extend(lost, f.unit)
 			f.wait(11 * f.unit)
-			if r := f.find(f.claim()); !r.Abandoned() {
-				f.Errorf("the record is %s, want it abandoned", describe(r))
-			}
+			f.isAbandoned(f.find(f.claim()), 1)
 			f.remembers(lost, 0)
 			f.wait(15 * f.unit)
 			f.remembers(lease, 0)
@@ -240,9 +231,7 @@ func (f *fixture) briefClaim() storage.Claim {
 func (f *fixture) finishBriefly(key string) storage.Lease {
 	f.Helper()
 	lease := f.record(f.win(of(f.claim(), key), 1, false), "first\n")
-	res := f.result(lease)
-	res.Retain, res.Remember = f.unit, f.long()
-	f.complete(lease, res)
+	f.finish(lease, f.unit, f.long())
 	return lease
 }
 
@@ -254,13 +243,7 @@ func (f *fixture) expires(key string, want time.Duration, begin func(storage.Cla
 	c.Remember = 4 * f.unit
 	start := time.Now()
 	begin(c)
-	next, passed := f.winOnceClaimable(of(f.claim(), key), start, f.long())
-	if passed < want-clockGrain {
-		f.Errorf("the tombstone was gone after %s, want not before %s", passed, want)
-	}
-	if next.Attempt != 1 || next.TookOver {
-		f.Errorf("the key was claimed as attempt %d with TookOver %t, want a new one: 1 with false", next.Attempt, next.TookOver)
-	}
+	f.winAfter(want, start, of(f.claim(), key), 1, false)
 }
 
 // remembers expects every kind of claim to find the lease's tombstone.

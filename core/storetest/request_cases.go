@@ -35,9 +35,7 @@ var requestCases = []testCase{
 		rule: "a request with the digest of a tombstone gets the tombstone, and a lease when the key is forgotten",
 		test: func(f *fixture) {
 			lease := f.win(f.claim(), 1, false)
-			res := f.result(lease)
-			res.Retain, res.Remember = f.unit, 3*f.unit
-			f.complete(lease, res)
+			res := f.finish(lease, f.unit, 3*f.unit)
 			f.wait(2 * f.unit)
 			f.isTombstone(fingerprinted(f.findLazily(f.claim()), lease), lease, res.Status)
 			f.wait(3 * f.unit)
@@ -72,9 +70,7 @@ var requestCases = []testCase{
 			f.wait(2 * f.unit)
 			r := f.findLazily(f.claim())
 			f.isOf(r, lease)
-			if !r.Abandoned() {
-				f.Errorf("the record is %s, want it abandoned", describe(r))
-			}
+			f.isAbandoned(r, 1)
 			lease = f.winLazily(f.takeOver(), 2, true)
 			f.release(lease)
 			lease = f.winLazily(f.claim(), 3, false)

@@ -1,8 +1,6 @@
 package storetest
 
 import (
-	"time"
-
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -12,9 +10,7 @@ var completeCases = []testCase{
 		rule: "a result comes back as completed: state, status, header fields in order and with all values, body byte by byte",
 		test: func(f *fixture) {
 			for i, res := range f.results() {
-				c := f.claim()
-				c.Key = key(i)
-				lease := f.win(c, 1, false)
+				lease := f.win(of(f.claim(), key(i)), 1, false)
 				f.complete(lease, res)
 				f.replays(lease, res)
 			}
@@ -35,9 +31,8 @@ var completeCases = []testCase{
 		name: "complete after the lease ran out",
 		rule: "a late response is stored until another caller claims the key: the handler's side effect has happened",
 		test: func(f *fixture) {
-			lease := f.abandon()
-			f.complete(lease, f.result(lease))
-			f.replays(lease, f.result(lease))
+			lease := f.abandon(f.shortClaim())
+			f.finishes(lease)
 		},
 	},
 	{
@@ -46,8 +41,7 @@ var completeCases = []testCase{
 		test: func(f *fixture) {
 			c := f.claim()
 			lease := storage.Lease{Claim: c, Attempt: 3, TookOver: true}
-			f.complete(lease, f.result(lease))
-			f.replays(lease, f.result(lease))
+			f.finishes(lease)
 		},
 	},
 	{
@@ -175,149 +169,8 @@ var releaseCases = []testCase{
 		name: "release after the lease ran out",
 		rule: "a late holder may still release the key until another caller claims the key",
 		test: func(f *fixture) {
-			f.release(f.abandon())
+			f.release(f.abandon(f.shortClaim()))
 			f.win(f.claim(), 1, false)
-		},
-	},
-}
-
-var extendCases = []testCase{
-	{
-		name: "extend",
-		rule: "an extended lease runs for ttl from the Extend, and is not taken over before its end",
-		test: func(f *fixture) {
-			c := f.claim()
-			c.LockTTL = 5 * f.unit
-			lease := f.win(c, 1, false)
-			f.wait(2 * f.unit)
-			start := time.Now()
-			f.extend(lease, 8*f.unit)
-			_, passed := f.winOnceClaimable(f.takeOver(), start, f.long())
-			if passed < 8*f.unit-clockGrain {
-				f.Errorf("taken over %s after the Extend, want not before %s", passed, 8*f.unit)
-			}
-		},
-	},
-	{
-		name: "extend by less",
-		rule: "an Extend sets the end of the lease; it does not add to the remaining time",
-		test: func(f *fixture) {
-			lease := f.win(f.claim(), 1, false)
-			f.extend(lease, f.unit)
-			f.wait(2 * f.unit)
-			f.win(f.takeOver(), 2, true)
-		},
-	},
-	{
-		name: "extend by zero",
-		rule: "an Extend by zero ends the lease at once: the key is abandoned, keeps its request and its attempt, and is taken over or " +
-			"completed as if the lease had ended by itself",
-		test: func(f *fixture) {
-			lease := f.win(f.claim(), 1, false)
-			f.extend(lease, 0)
-			f.extend(lease, 0) // a caller whose reply was lost repeats the call
-			if r := f.find(f.claim()); !r.Abandoned() || r.Attempt != 1 || r.Fingerprint != fingerprint {
-				f.Errorf("the record is %s, want attempt 1, abandoned", describe(r))
-			}
-			f.find(ofAnotherRequest(f.takeOver()))
-			next := f.win(f.takeOver(), 2, true)
-			f.isLost("Extend", f.store.Extend(f.Context(), lease, 0))
-			f.holds(next)
-			f.extend(next, 0)
-			f.complete(next, f.result(next))
-			f.replays(next, f.result(next))
-		},
-	},
-	{
-		name: "extend by zero a claim that the store lost",
-		rule: "an Extend by zero of a lease that the store has lost writes an abandoned record, because the outcome of its run is " +
-			"unknown too",
-		test: func(f *fixture) {
-			lease := storage.Lease{Claim: f.claim(), Attempt: 3, TookOver: true}
-			f.extend(lease, 0)
-			if r := f.find(f.claim()); !r.Abandoned() || r.Attempt != 3 {
-				f.Errorf("the record is %s, want attempt 3, abandoned", describe(r))
-			}
-			f.win(f.takeOver(), 4, true)
-		},
-	},
-	{
-		name: "extend after the lease ran out",
-		rule: "an ended lease can be renewed until another caller claims the key",
-		test: func(f *fixture) {
-			lease := f.abandon()
-			f.extend(lease, f.long())
-			f.holds(lease)
-		},
-	},
-	{
-		name: "extend a claim that the store lost",
-		rule: "a lease that the store has lost can be renewed until another caller claims the key, and keeps its attempt number",
-		test: func(f *fixture) {
-			c := f.claim()
-			lease := storage.Lease{Claim: c, Attempt: 3, TookOver: true}
-			f.extend(lease, f.long())
-			f.holds(lease)
-			f.win(c, 3, true)
-		},
-	},
-	{
-		name: "extend too late",
-		rule: "after another caller has taken over the key, the old holder's Extend returns ErrLeaseLost and changes no record " +
-			"(case 7)",
-		test: func(f *fixture) {
-			stale, current := f.overtaken()
-			f.isLost("Extend", f.store.Extend(f.Context(), stale, f.long()))
-			f.holds(current)
-			f.release(current)
-			f.isLost("Extend", f.store.Extend(f.Context(), stale, f.long()))
-			f.win(f.claim(), 3, false)
-		},
-	},
-	{
-		name: "late take-over by the holder's own token",
-		rule: "a late Acquire can take over the key for the token of a holder that works under an earlier attempt; that " +
-			"holder's Extend, Complete and Release return ErrLeaseLost, so that attempt numbers never decrease",
-		test: func(f *fixture) {
-			c := f.shortClaim()
-			c.TakeOver = true
-			first := f.win(c, 1, false)
-			f.wait(2 * f.unit)
-			next := f.takeOver()
-			next.LockTTL = f.unit
-			f.win(next, 2, true)
-			f.wait(2 * f.unit)
-			c.LockTTL = f.long()
-			third := f.win(c, 3, true)
-			f.isLost("Extend", f.store.Extend(f.Context(), first, f.long()))
-			f.isLost("Complete", f.store.Complete(f.Context(), first, f.result(first)))
-			f.isLost("Release", f.store.Release(f.Context(), first))
-			f.holds(third)
-			f.complete(third, f.result(third))
-			f.isLost("Complete", f.store.Complete(f.Context(), first, f.result(first)))
-		},
-	},
-	{
-		name: "extend after completion",
-		rule: "a finished record has no lease to renew: Extend returns ErrLeaseLost, and the record stays",
-		test: func(f *fixture) {
-			lease := f.win(f.claim(), 1, false)
-			f.complete(lease, f.result(lease))
-			f.isLost("Extend", f.store.Extend(f.Context(), lease, f.long()))
-			f.replays(lease, f.result(lease))
-		},
-	},
-	{
-		name: "complete and release after extend",
-		rule: "an extended lease is settled like any other",
-		test: func(f *fixture) {
-			lease := f.win(f.claim(), 1, false)
-			f.extend(lease, f.long())
-			f.release(lease)
-			lease = f.win(f.claim(), 1, false)
-			f.extend(lease, f.long())
-			f.complete(lease, f.result(lease))
-			f.replays(lease, f.result(lease))
 		},
 	},
 }

@@ -159,8 +159,7 @@ var transactorCases = []transactorCase{
 		rule: "a Rollback undoes the handler's writes also when its context has ended",
 		test: func(f *transactorFixture) {
 			f.begin(f.claim())
-			ended, cancel := context.WithCancel(f.Context())
-			cancel()
+			ended := f.ended()
 			f.rollback(ended)
 			f.written(false)
 			f.holds(f.lease)
@@ -185,8 +184,7 @@ var transactorCases = []transactorCase{
 		rule: "a Commit whose context has ended writes nothing, and its error wraps ErrRolledBack",
 		test: func(f *transactorFixture) {
 			f.begin(f.claim())
-			ended, cancel := context.WithCancel(f.Context())
-			cancel()
+			ended := f.ended()
 			if err := f.tx.Commit(ended, f.lease, f.result(f.lease)); !errors.Is(err, storage.ErrRolledBack) {
 				f.Errorf("Commit returned %v, want ErrRolledBack", err)
 			}
@@ -265,8 +263,7 @@ var transactorCases = []transactorCase{
 		rule: "a BeginTransaction whose context has ended returns an error, and the lease stays",
 		test: func(f *transactorFixture) {
 			lease := f.win(f.claim(), 1, false)
-			ended, cancel := context.WithCancel(f.Context())
-			cancel()
+			ended := f.ended()
 			if _, _, err := f.store.BeginTransaction(ended, lease); err == nil {
 				f.Error("BeginTransaction returned nil, want an error")
 			}
