@@ -30,12 +30,18 @@ type fixture struct {
 	unit  time.Duration
 	// tooLarge is the Config's.
 	tooLarge int
+	// transactor is the store again, and table the one beside its records, if they come from a TransactorConfig.
+	transactor storage.Transactor
+	table      Table
 	// began is the begin of the case, and waited the sum of its waits so far.
 	began  time.Time
 	waited atomic.Int64 // in nanoseconds
 }
 
 func newFixture(t testing.TB, store storage.Store, unit time.Duration) *fixture {
+	if unit <= 0 {
+		unit = defaultUnit
+	}
 	return &fixture{TB: t, store: store, unit: unit, began: time.Now()}
 }
 

@@ -13,16 +13,7 @@ import (
 // own, as [Run] does. A store without the interface fails.
 func RunLimiter(t *testing.T, config Config) {
 	t.Helper()
-	for _, c := range limiterCases {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			if config.Wrap == nil {
-				c.run(t, config)
-				return
-			}
-			config.Wrap(t, func(t *testing.T) { c.run(t, config) })
-		})
-	}
+	runAll(t, limiterCases, config.Wrap, config.open)
 }
 
 // place returns the place of a new key, in the n-th scope.

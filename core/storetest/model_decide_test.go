@@ -10,33 +10,33 @@ import (
 
 // The bugs of lists and of Settle.
 const (
-	listIgnoresRoute bug = iota + 1000
-	listIgnoresAge
-	listOfRunningAsAbandoned
-	listOfOneState
-	listOfYoungTombstones
-	listIgnoresLookAt
-	listIgnoresWithin
-	listStandsStill
-	listCountsMatches
-	decideAsCompleted
-	decideWithoutStatus
-	decideForgetsOrigin
-	decideKeepsSteps
-	decideProlongs
-	decideForgetsRemember
-	decideRemembersReleased
-	decideForgetsAttempt
-	decideKeepsStepsOfReleased
-	decideKeepsToken
-	decideReleasesForHolder
-	decideLiveLeases
-	decideAnyAttempt
-	decideFinished
-	decideReleased
-	decideTombstones
-	decideByAnyConfirmation
-	decideNotAtomic
+	listIgnoresRoute           bug = "a list ignores the route"
+	listIgnoresAge             bug = "a list ignores the age"
+	listOfRunningAsAbandoned   bug = "running records are listed as abandoned"
+	listOfOneState             bug = "only the first state is listed"
+	listOfYoungTombstones      bug = "tombstones are never old"
+	listIgnoresLookAt          bug = "a list ignores LookAt"
+	listIgnoresWithin          bug = "a list ignores Within"
+	listStandsStill            bug = "a list with a small budget does not advance"
+	listCountsMatches          bug = "a list counts only matches"
+	decideAsCompleted          bug = "an operator's confirmation makes a response"
+	decideWithoutStatus        bug = "a settled record has no status"
+	decideForgetsOrigin        bug = "a settled record has no origin"
+	decideKeepsSteps           bug = "a settled record has steps"
+	decideProlongs             bug = "a settled record lives longer"
+	decideForgetsRemember      bug = "a settled record is not remembered"
+	decideRemembersReleased    bug = "a key that was released by hand is remembered"
+	decideForgetsAttempt       bug = "a key that was released by hand counts from one"
+	decideKeepsStepsOfReleased bug = "a key that was released by hand has steps"
+	decideKeepsToken           bug = "a settled key is still its holder's"
+	decideReleasesForHolder    bug = "a key that was released by hand is still its holder's"
+	decideLiveLeases           bug = "a running key is settled by hand"
+	decideAnyAttempt           bug = "any attempt is settled by hand"
+	decideFinished             bug = "a finished key is settled by hand"
+	decideReleased             bug = "a released key is settled by hand"
+	decideTombstones           bug = "a tombstone is settled by hand"
+	decideByAnyConfirmation    bug = "any confirmation settles"
+	decideNotAtomic            bug = "settling by hand is not atomic"
 )
 
 func (m *model) Settle(ctx context.Context, key string, attempt uint64, confirmation storage.Confirmation) error {
@@ -166,38 +166,4 @@ func (m *model) counted(l storage.Listing) storage.Listing {
 		l.LookedAt = len(l.Entries)
 	}
 	return l
-}
-
-func decideBugs() []brokenStore {
-	return []brokenStore{
-		{"a list ignores the route", listIgnoresRoute, "list by a filter"},
-		{"a list ignores the age", listIgnoresAge, "list by a filter"},
-		{"running records are listed as abandoned", listOfRunningAsAbandoned, "list by a filter"},
-		{"only the first state is listed", listOfOneState, "list by a filter"},
-		{"tombstones are never old", listOfYoungTombstones, "list tombstones by a filter"},
-		{"a list ignores LookAt", listIgnoresLookAt, "list within a budget"},
-		{"a list ignores Within", listIgnoresWithin, "list many keys"},
-		{"a list with a small budget does not advance", listStandsStill, "list within a budget"},
-		{"a list counts only matches", listCountsMatches, "list within a budget"},
-		{"an operator's confirmation makes a response", decideAsCompleted, "settle: it happened"},
-		{"a settled record has no status", decideWithoutStatus, "settle: it happened"},
-		{"a settled record has no origin", decideForgetsOrigin, "settle: it happened"},
-		{"a settled record has steps", decideKeepsSteps, "settle: it happened"},
-		{"a settled record lives longer", decideProlongs, "a settled key ends when it would have"},
-		{"a settled record is not remembered", decideForgetsRemember, "a settled key ends when it would have"},
-		{"a key that was released by hand is remembered", decideRemembersReleased, "a settled key ends when it would have"},
-		{"a key that was released by hand counts from one", decideForgetsAttempt, "settle: it did not happen"},
-		{"a key that was released by hand has steps", decideKeepsStepsOfReleased, "settle: it did not happen"},
-		{"a settled key is still its holder's", decideKeepsToken, "the holder of a settled key"},
-		{"a key that was released by hand is still its holder's", decideReleasesForHolder, "the holder of a settled key"},
-		{"a running key is settled by hand", decideLiveLeases, "settle only an abandoned key"},
-		{"any attempt is settled by hand", decideAnyAttempt, "settle only an abandoned key"},
-		{"a finished key is settled by hand", decideFinished, "settle only an abandoned key"},
-		{"a released key is settled by hand", decideReleased, "settle only an abandoned key"},
-		{"a tombstone is settled by hand", decideTombstones, "settle only an abandoned key"},
-		{"any confirmation settles", decideByAnyConfirmation, "settle without a confirmation"},
-		{"settling by hand is not atomic", decideNotAtomic, "concurrent operators"},
-		{"settling by hand overwrites a take-over", decideNotAtomic, "settle against a take-over"},
-		{"settling by hand ignores the context", inspectsAfterTheEnd, "inspect with an ended context"},
-	}
 }

@@ -7,6 +7,35 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
+// The bugs of origins and times.
+const (
+	completeOverwrites         bug = "complete overwrites"
+	originForgotten            bug = "origins are forgotten"
+	originOfResultForgotten    bug = "a finished record has no origin"
+	originOfTheFirstAttempt    bug = "a record keeps its first origin"
+	originOfLostClaimForgotten bug = "the origin of a lost claim is forgotten"
+	originCutShort             bug = "a route ends after 127 bytes"
+	originTrimmed              bug = "a holder loses its blanks"
+	originOnlyWhole            bug = "an origin without a route is dropped"
+	tombstoneKeepsOrigin       bug = "a tombstone has an origin"
+	tombstoneKeepsTimes        bug = "a tombstone has the times of its record"
+	tombstoneKeepsItsEnd       bug = "a tombstone has the end of its record"
+	runningWithoutTimes        bug = "a record in progress has no times"
+	runningIsFinished          bug = "a record in progress is finished"
+	createdMovesWithExtend     bug = "extend moves the time of the claim"
+	createdOfTheFirstAttempt   bug = "a take-over has the time of the first claim"
+	createdByFinish            bug = "a finished record was claimed when it was finished"
+	expiresStaysWithExtend     bug = "extend leaves the end"
+	expiresWithTheClaim        bug = "a finished record ends with its claim"
+	finishedForgotten          bug = "a finished record has no time of its Complete"
+	finishedAtTheEnd           bug = "a finished record was finished at its end"
+	ageIgnored                 bug = "the age of a lost claim is ignored"
+	lookUpWithoutOrigin        bug = "a look-up has no origin"
+	lookUpWithoutTimes         bug = "a look-up has no times"
+	listWithoutOrigins         bug = "a list has no origins"
+	listWithoutTimes           bug = "a list has no times"
+)
+
 // begin sets the origin and the times of a record in progress. before is the key's
 // record until now, or nil.
 func (m *model) begin(r *storage.Record, l storage.Lease, before *entry, now time.Time) {
@@ -83,34 +112,4 @@ func (m *model) origin(l storage.Lease, before *entry) storage.Origin {
 	default:
 	}
 	return o
-}
-
-func originBugs() []brokenStore {
-	return []brokenStore{
-		{"origins are forgotten", originForgotten, "origin"},
-		{"a finished record has no origin", originOfResultForgotten, "origin"},
-		{"a route ends after 127 bytes", originCutShort, "origin"},
-		{"a holder loses its blanks", originTrimmed, "origin"},
-		{"an origin without a route is dropped", originOnlyWhole, "origin"},
-		{"a look-up has no origin", lookUpWithoutOrigin, "origin"},
-		{"a record keeps its first origin", originOfTheFirstAttempt, "origin of a take-over"},
-		{"the origin of a lost claim is forgotten", originOfLostClaimForgotten, "origin of a claim that the store lost"},
-		{"a tombstone has an origin", tombstoneKeepsOrigin, "a finished key is remembered"},
-		{"a record in progress has no times", runningWithoutTimes, "times of a running key"},
-		{"a record in progress is finished", runningIsFinished, "times of a running key"},
-		{"extend moves the time of the claim", createdMovesWithExtend, "times of a running key"},
-		{"extend leaves the end", expiresStaysWithExtend, "times of a running key"},
-		{"a take-over has the time of the first claim", createdOfTheFirstAttempt, "times of a running key"},
-		{"a finished record has no time of its Complete", finishedForgotten, "times of a finished key"},
-		{"a finished record was finished at its end", finishedAtTheEnd, "times of a finished key"},
-		{"a finished record was claimed when it was finished", createdByFinish, "times of a finished key"},
-		{"a finished record ends with its claim", expiresWithTheClaim, "times of a finished key"},
-		{"a repeated Complete moves the times", completeOverwrites, "times of a finished key"},
-		{"a look-up has no times", lookUpWithoutTimes, "times of a finished key"},
-		{"the age of a lost claim is ignored", ageIgnored, "times of a claim that the store lost"},
-		{"a tombstone has the times of its record", tombstoneKeepsTimes, "times of a tombstone"},
-		{"a tombstone has the end of its record", tombstoneKeepsItsEnd, "times of a tombstone"},
-		{"a list has no origins", listWithoutOrigins, "list origins and times"},
-		{"a list has no times", listWithoutTimes, "list origins and times"},
-	}
 }

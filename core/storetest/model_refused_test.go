@@ -33,12 +33,3 @@ func (m *model) refuse(l storage.Lease) {
 		e.State = storage.Completed
 	}
 }
-
-func refusedBugs() []brokenStore {
-	return []brokenStore{
-		{"a refusal is any error", refusalIsAnyError, "a response that is too large"},
-		{"a refused response finishes its key", refusalFinishes, "a response that is too large"},
-		{"a refusal of steps is any error", refusalIsAnyError, "steps that are too large"},
-		{"refused steps end the lease", refusalAbandons, "steps that are too large"},
-	}
-}

@@ -8,27 +8,27 @@ import (
 
 // The bugs of keys that are released with steps.
 const (
-	releasedWithoutSteps bug = iota + 2000
-	releasedAsAbandoned
-	releasedForAnyRequest
-	releasedOnlyForTakeOver
-	releasedCountsAsTakenOver
-	releasedKeepsAttempt
-	releasedByDigestAlone
-	releasedByFingerprintAlone
-	releasedOnce
-	releasedUnfenced
-	releasedInTime
-	releasedLostForgotten
-	releasedTombstone
-	releasedUntilTheClaimsEnd
-	releasedFinished
-	releasedCreatedAnew
-	releasedStepsCutShort
-	releasedNotAtomic
-	releasedUnlisted
-	releasedSettled
-	releasedNotForgotten
+	releasedWithoutSteps       bug = "release drops the steps"
+	releasedAsAbandoned        bug = "a key released with steps is abandoned"
+	releasedForAnyRequest      bug = "a key released with steps goes to any request"
+	releasedOnlyForTakeOver    bug = "a key released with steps goes to claims that take over"
+	releasedCountsAsTakenOver  bug = "a key released with steps counts as taken over"
+	releasedKeepsAttempt       bug = "a key released with steps keeps its attempt number"
+	releasedByDigestAlone      bug = "a key released with steps goes by its digest alone"
+	releasedByFingerprintAlone bug = "a key released with steps goes by its fingerprint alone"
+	releasedOnce               bug = "a release with steps cannot be repeated"
+	releasedUnfenced           bug = "a release with steps ignores the token"
+	releasedInTime             bug = "a release with steps insists on the lease"
+	releasedLostForgotten      bug = "a release with steps of a lost claim is forgotten"
+	releasedTombstone          bug = "a key released with steps leaves a tombstone"
+	releasedUntilTheClaimsEnd  bug = "a key released with steps expires with its claim"
+	releasedFinished           bug = "a key released with steps is finished"
+	releasedCreatedAnew        bug = "a key released with steps was claimed at its release"
+	releasedStepsCutShort      bug = "a release cuts steps after 65,535 bytes"
+	releasedNotAtomic          bug = "claiming a key released with steps is not atomic"
+	releasedUnlisted           bug = "a key released with steps is not listed"
+	releasedSettled            bug = "a key released with steps is settled by hand"
+	releasedNotForgotten       bug = "a key released with steps is not forgotten"
 )
 
 // keepReleased makes the record of a lease that is released with steps.
@@ -92,30 +92,4 @@ func (m *model) reclaims(e *entry, c storage.Claim) (l storage.Lease, gets bool)
 		l.Attempt = e.Lease.Attempt
 	}
 	return l, gets
-}
-
-func releasedBugs() []brokenStore {
-	return []brokenStore{
-		{"release drops the steps", releasedWithoutSteps, "release with steps"},
-		{"a key released with steps is abandoned", releasedAsAbandoned, "release with steps"},
-		{"a key released with steps goes to any request", releasedForAnyRequest, "release with steps"},
-		{"a key released with steps goes to claims that take over", releasedOnlyForTakeOver, "release with steps"},
-		{"a key released with steps counts as taken over", releasedCountsAsTakenOver, "release with steps of a later attempt"},
-		{"a key released with steps keeps its attempt number", releasedKeepsAttempt, "release with steps of a later attempt"},
-		{"a key released with steps goes by its digest alone", releasedByDigestAlone, "a released request by its digest or its fingerprint"},
-		{"a key released with steps goes by its fingerprint alone", releasedByFingerprintAlone, "a released request by its digest or its fingerprint"},
-		{"a release with steps cannot be repeated", releasedOnce, "release with steps again"},
-		{"a release with steps ignores the token", releasedUnfenced, "release with steps too late"},
-		{"a release with steps insists on the lease", releasedInTime, "release with steps after the lease ran out"},
-		{"a release with steps of a lost claim is forgotten", releasedLostForgotten, "release with steps of a claim that the store lost"},
-		{"a key released with steps leaves a tombstone", releasedTombstone, "a key that is released with steps expires"},
-		{"a key released with steps expires with its claim", releasedUntilTheClaimsEnd, "a key that is released with steps expires"},
-		{"a key released with steps is finished", releasedFinished, "times of a key that is released with steps"},
-		{"a key released with steps was claimed at its release", releasedCreatedAnew, "times of a key that is released with steps"},
-		{"claiming a key released with steps is not atomic", releasedNotAtomic, "concurrent claims of a key that is released with steps"},
-		{"a release cuts steps after 65,535 bytes", releasedStepsCutShort, "release with large steps, of any text"},
-		{"a key released with steps is not listed", releasedUnlisted, "inspect a key that is released with steps"},
-		{"a key released with steps is settled by hand", releasedSettled, "inspect a key that is released with steps"},
-		{"a key released with steps is not forgotten", releasedNotForgotten, "forget a key that is released with steps"},
-	}
 }

@@ -7,6 +7,40 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
+// The bugs of tombstones.
+const (
+	tombstonesForgotten           bug = "tombstones are forgotten"
+	tombstoneClaimed              bug = "a remembered key is claimed"
+	tombstoneClaimedByItsHolder   bug = "a remembered key is claimed by its holder"
+	tombstoneTakenOver            bug = "a remembered key is taken over"
+	tombstoneCompleted            bug = "a tombstone is completed"
+	tombstoneReleased             bug = "a tombstone is released"
+	tombstoneExtended             bug = "a tombstone is extended"
+	tombstoneKeepsResponse        bug = "a tombstone has the response"
+	tombstoneKeepsSketch          bug = "a tombstone has the sketch"
+	tombstoneKeepsSteps           bug = "a tombstone has the steps"
+	tombstoneWithoutStatus        bug = "a tombstone has no status"
+	tombstoneOfAbandonedHasStatus bug = "the tombstone of an abandoned key has a status"
+	tombstoneWithoutFingerprint   bug = "a tombstone has no fingerprint"
+	tombstoneTrimsFingerprint     bug = "a tombstone trims the fingerprint"
+	tombstoneWithoutDigest        bug = "a tombstone has no digest"
+	tombstoneOfTheFirstAttempt    bug = "a tombstone is of the first attempt"
+	tombstoneLate                 bug = "a tombstone comes late"
+	tombstonesForEver             bug = "tombstones stay for ever"
+	rememberTooShort              bug = "tombstones expire early"
+	rememberOfTheClaim            bug = "a response is remembered for the claim's Remember"
+	attemptsCountPastTombstones   bug = "attempts count past a tombstone"
+	abandonedNotRemembered        bug = "an abandoned key is forgotten after its Retain"
+	releasedRemembered            bug = "a released key is remembered"
+	extendForgetsRemember         bug = "extend forgets the Remember"
+	lookUpWithoutTombstones       bug = "a look-up finds no tombstone"
+	lookUpOfExpired               bug = "a look-up finds a record that has expired"
+	listWithoutTombstones         bug = "tombstones are not listed"
+	listOfExpired                 bug = "records that have expired are listed"
+	forgetIgnoresTombstones       bug = "forget leaves a tombstone"
+	forgetOfTombstoneUntold       bug = "forget of a tombstone is not reported"
+)
+
 // bury returns the tombstone of a record that has expired, or nil if there is none.
 func (m *model) bury(e *entry, now time.Time) *entry {
 	if e == nil || e.remember == 0 || m.unburied(e, now) {
@@ -98,39 +132,4 @@ func (m *model) remember(l storage.Lease, res storage.Result) time.Duration {
 		return l.Remember
 	}
 	return res.Remember
-}
-
-func rememberBugs() []brokenStore {
-	return []brokenStore{
-		{"tombstones are forgotten", tombstonesForgotten, "a finished key is remembered"},
-		{"a remembered key is claimed", tombstoneClaimed, "a finished key is remembered"},
-		{"a tombstone has the response", tombstoneKeepsResponse, "a finished key is remembered"},
-		{"a tombstone has the sketch", tombstoneKeepsSketch, "a finished key is remembered"},
-		{"a tombstone has no status", tombstoneWithoutStatus, "a finished key is remembered"},
-		{"a tombstone has no fingerprint", tombstoneWithoutFingerprint, "a finished key is remembered"},
-		{"a tombstone has no digest", tombstoneWithoutDigest, "a finished key is remembered"},
-		{"an abandoned key is forgotten after its Retain", abandonedNotRemembered, "an abandoned key is remembered"},
-		{"a remembered key is claimed by its holder", tombstoneClaimedByItsHolder, "an abandoned key is remembered"},
-		{"a remembered key is taken over", tombstoneTakenOver, "an abandoned key is remembered"},
-		{"the tombstone of an abandoned key has a status", tombstoneOfAbandonedHasStatus, "an abandoned key is remembered"},
-		{"a tombstone has the steps", tombstoneKeepsSteps, "an abandoned key is remembered"},
-		{"a tombstone is of the first attempt", tombstoneOfTheFirstAttempt, "a later attempt is remembered"},
-		{"a tombstone trims the fingerprint", tombstoneTrimsFingerprint, "any request is remembered"},
-		{"a tombstone is completed", tombstoneCompleted, "a tombstone cannot be settled"},
-		{"a tombstone is released", tombstoneReleased, "a tombstone cannot be settled"},
-		{"a tombstone is extended", tombstoneExtended, "a tombstone cannot be settled"},
-		{"tombstones stay for ever", tombstonesForEver, "a tombstone expires"},
-		{"tombstones expire early", rememberTooShort, "a tombstone expires"},
-		{"attempts count past a tombstone", attemptsCountPastTombstones, "a tombstone expires"},
-		{"a response is remembered for the claim's Remember", rememberOfTheClaim, "the result decides what is remembered"},
-		{"a released key is remembered", releasedRemembered, "a released key is not remembered"},
-		{"extend forgets the Remember", extendForgetsRemember, "a renewed claim is remembered for as long"},
-		{"a tombstone comes late", tombstoneLate, "concurrent claims at the end of a record"},
-		{"a look-up finds no tombstone", lookUpWithoutTombstones, "look up a remembered key"},
-		{"a look-up finds a record that has expired", lookUpOfExpired, "look up a remembered key"},
-		{"tombstones are not listed", listWithoutTombstones, "list remembered keys"},
-		{"records that have expired are listed", listOfExpired, "list remembered keys"},
-		{"forget leaves a tombstone", forgetIgnoresTombstones, "forget a remembered key"},
-		{"forget of a tombstone is not reported", forgetOfTombstoneUntold, "forget a remembered key"},
-	}
 }

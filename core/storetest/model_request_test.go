@@ -9,12 +9,12 @@ import (
 
 // The bugs of stores that look at a request before they have its claim.
 const (
-	peekIgnoresDigest bug = iota + 3000
-	peekFindsExpired
-	peekFindsUnfinished
-	peekLosesOrigin
-	claimsLate
-	claimsWithoutText
+	peekIgnoresDigest   bug = "a record of another digest needs no claim"
+	peekFindsExpired    bug = "a record that has expired needs no claim"
+	peekFindsUnfinished bug = "an unfinished record needs no claim"
+	peekLosesOrigin     bug = "a record without a claim has no origin"
+	claimsLate          bug = "a request is asked for its claim too late"
+	claimsWithoutText   bug = "a lease has no fingerprint"
 )
 
 // peek returns the record of a retry without its claim.
@@ -51,16 +51,4 @@ func (m *model) claimOf(request storage.Request) storage.Claim {
 	default:
 	}
 	return c
-}
-
-func requestBugs() []brokenStore {
-	return []brokenStore{
-		{"a record of another digest needs no claim", peekIgnoresDigest, "a request of other bytes"},
-		{"a record of no digest needs no claim", peekIgnoresDigest, "a request of other bytes"},
-		{"a record that has expired needs no claim", peekFindsExpired, "a retry of a remembered key"},
-		{"a record without a claim has no origin", peekLosesOrigin, "a retry of a finished key"},
-		{"an unfinished record needs no claim", peekFindsUnfinished, "a request of an unfinished key"},
-		{"a lease has no fingerprint", claimsWithoutText, "a request of an unfinished key"},
-		{"a request is asked for its claim too late", claimsLate, "a request lasts until Acquire returns"},
-	}
 }

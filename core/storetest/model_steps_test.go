@@ -6,6 +6,29 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
+// The bugs of steps.
+const (
+	stepsForgotten             bug = "steps are forgotten"
+	stepsAppended              bug = "steps are appended to steps"
+	stepsNotInRecord           bug = "a record in progress has no steps"
+	stepsNotReturnedToTakeOver bug = "a take-over gets no steps"
+	stepsNotReturnedToOwnClaim bug = "a repeated Acquire gets no steps"
+	extendByZeroForgetsSteps   bug = "an extend by zero forgets the steps"
+	takeOverDropsSteps         bug = "a take-over drops the steps"
+	ownClaimDropsSteps         bug = "a repeated Acquire drops the steps"
+	shorterStepsWin            bug = "shorter steps win"
+	shorterStepsRefused        bug = "an extend with shorter steps does not renew"
+	stepsOfLostClaimForgotten  bug = "steps of a lost claim are forgotten"
+	stepsUnfenced              bug = "steps are not fenced"
+	stepsKeptAfterComplete     bug = "steps outlive their run"
+	stepsKeptAfterRelease      bug = "steps outlive a release"
+	stepsKeptAfterExpiry       bug = "steps outlive their record"
+	stepsTrimmed               bug = "steps lose their last blanks"
+	stepsCutShort              bug = "steps end after 65,535 bytes"
+	lookUpWithoutSteps         bug = "a look-up has no steps"
+	listWithSteps              bug = "a list has steps"
+)
+
 // steps returns the steps of the record that an Extend of the lease writes. e is nil
 // for a lost claim.
 func (m *model) steps(e *entry, l storage.Lease) string {
@@ -47,28 +70,4 @@ func (m *model) withoutSteps(e *entry, l storage.Lease) storage.Lease {
 		l.Steps = e.Lease.Steps
 	}
 	return l
-}
-
-func stepBugs() []brokenStore {
-	return []brokenStore{
-		{"steps are forgotten", stepsForgotten, "steps"},
-		{"steps are appended to steps", stepsAppended, "steps"},
-		{"a record in progress has no steps", stepsNotInRecord, "steps"},
-		{"a take-over gets no steps", stepsNotReturnedToTakeOver, "steps of an abandoned run"},
-		{"an extend by zero forgets the steps", extendByZeroForgetsSteps, "steps of an abandoned run"},
-		{"a take-over drops the steps", takeOverDropsSteps, "steps of an abandoned run"},
-		{"a repeated Acquire gets no steps", stepsNotReturnedToOwnClaim, "steps with the same token again"},
-		{"a repeated Acquire drops the steps", ownClaimDropsSteps, "steps with the same token again"},
-		{"shorter steps win", shorterStepsWin, "steps in the wrong order"},
-		{"an extend with shorter steps does not renew", shorterStepsRefused, "steps in the wrong order"},
-		{"steps of a lost claim are forgotten", stepsOfLostClaimForgotten, "steps of a claim that the store lost"},
-		{"steps are not fenced", stepsUnfenced, "steps too late"},
-		{"steps outlive their run", stepsKeptAfterComplete, "steps of a finished run"},
-		{"steps outlive a release", stepsKeptAfterRelease, "steps of a released run"},
-		{"steps outlive their record", stepsKeptAfterExpiry, "steps of an expired run"},
-		{"steps lose their last blanks", stepsTrimmed, "large steps, of any text"},
-		{"steps end after 65,535 bytes", stepsCutShort, "large steps, of any text"},
-		{"a look-up has no steps", lookUpWithoutSteps, "look up steps"},
-		{"a list has steps", listWithSteps, "look up steps"},
-	}
 }

@@ -63,34 +63,37 @@ type testCase struct {
 // Run runs every case against a store of its own.
 func Run(t *testing.T, config Config) {
 	t.Helper()
-	for _, c := range allCases() {
+	runAll(t, allCases(), config.Wrap, config.open)
+}
+
+func (c Config) open(t testing.TB) *fixture {
+	f := newFixture(t, c.New(t), c.Unit)
+	f.tooLarge = c.TooLarge
+	return f
+}
+
+// runAll runs cases, each with a fixture of its own.
+func runAll(t *testing.T, cases []testCase, wrap func(*testing.T, func(*testing.T)), open func(testing.TB) *fixture) {
+	t.Helper()
+	if wrap == nil {
+		wrap = func(t *testing.T, test func(t *testing.T)) { test(t) }
+	}
+	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			if config.Wrap == nil {
-				c.run(t, config)
-				return
-			}
-			config.Wrap(t, func(t *testing.T) {
-				c.run(t, config)
-			})
+			wrap(t, func(t *testing.T) { c.run(t, open) })
 		})
 	}
 }
 
-func (c testCase) run(t testing.TB, config Config) {
-	unit := config.Unit
-	if unit <= 0 {
-		unit = defaultUnit
-	}
+func (c testCase) run(t testing.TB, open func(testing.TB) *fixture) {
 	// Deferred instead of a Cleanup, so that the rule is printed next to the failure.
 	defer func() {
 		if t.Failed() {
 			t.Logf("the rule: %s", c.rule)
 		}
 	}()
-	f := newFixture(t, config.New(t), unit)
-	f.tooLarge = config.TooLarge
-	c.test(f)
+	c.test(open(t))
 }
 
 func allCases() []testCase {

@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"runtime"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -28,50 +27,62 @@ func TestModelPassesInRealTime(t *testing.T) {
 	Run(t, Config{New: func(testing.TB) storage.Store { return newModel(none) }, Unit: 300 * time.Millisecond})
 }
 
-// Every way to break the contract is found by the case that is about it.
-func TestSuiteFindsEveryBug(t *testing.T) {
-	t.Parallel()
-	for _, test := range brokenStores() {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			i := slices.IndexFunc(allCases(), func(c testCase) bool { return c.name == test.find })
-			synctest.Test(t, func(t *testing.T) {
-				if !fails(t, allCases()[i], test.bug) {
-					t.Errorf("the case %q does not find it", test.find)
-				}
-			})
-		})
-	}
+// suites are the cases, the bugs that they must find, and a store with a bug.
+var suites = []struct {
+	cases []testCase
+	bugs  map[string][]bug
+	open  func(b bug) func(t testing.TB) *fixture
+}{
+	{allCases(), storeBugs, func(b bug) func(testing.TB) *fixture {
+		return Config{New: func(testing.TB) storage.Store { return newModel(b) }}.open
+	}},
+	{limiterCases, limiterBugs, func(b bug) func(testing.TB) *fixture {
+		return Config{New: func(testing.TB) storage.Store { return newLimitModel(b) }}.open
+	}},
+	{transactorCases, transactorBugs, func(b bug) func(testing.TB) *fixture {
+		return TransactorConfig{New: func(testing.TB) (storage.Transactor, Table) { return newTxModel(b) }}.open
+	}},
 }
 
-func TestEveryCaseHasItsBug(t *testing.T) {
+// Every way to break the contract is found by the case that is about it. Every case has a name of its own, a rule, and a
+// bug.
+func TestSuiteFindsEveryBug(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
-	for _, c := range allCases() {
-		if c.name == "" || c.rule == "" || seen[c.name] {
-			t.Errorf("case %q: it needs a name of its own, and a rule", c.name)
+	for _, s := range suites {
+		for _, c := range s.cases {
+			if c.rule == "" || seen[c.name] || len(s.bugs[c.name]) == 0 {
+				t.Errorf("case %q: it needs a name of its own, a rule, and a bug that makes it fail", c.name)
+			}
+			seen[c.name] = true
+			for _, b := range s.bugs[c.name] {
+				t.Run(c.name+"/"+string(b), func(t *testing.T) {
+					t.Parallel()
+					synctest.Test(t, func(t *testing.T) {
+						if !fails(t, c, s.open(b)) {
+							t.Errorf("the case %q does not find it", c.name)
+						}
+					})
+				})
+			}
 		}
-		seen[c.name] = true
-		if !slices.ContainsFunc(brokenStores(), func(broken brokenStore) bool { return broken.find == c.name }) {
-			t.Errorf("case %q: no bug makes it fail", c.name)
+		for name := range s.bugs {
+			if !seen[name] {
+				t.Errorf("there is no case %q", name)
+			}
 		}
 	}
 }
 
 // fails runs a case against a broken store and reports whether it failed, and
 // checks that it then said why.
-func fails(t *testing.T, c testCase, b bug) bool {
-	t.Helper()
-	return failsOver(t, c, func() storage.Store { return newModel(b) })
-}
-
-func failsOver(t *testing.T, c testCase, open func() storage.Store) bool {
+func fails(t *testing.T, c testCase, open func(testing.TB) *fixture) bool {
 	t.Helper()
 	observed := &observer{TB: t}
 	done := make(chan struct{})
 	go func() {
 		defer close(done) // FailNow ends the goroutine
-		c.run(observed, Config{New: func(testing.TB) storage.Store { return open() }})
+		c.run(observed, open)
 	}()
 	<-done
 	if observed.failed.Load() && !observed.explained.Load() {
