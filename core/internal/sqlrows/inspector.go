@@ -21,12 +21,8 @@ const (
 	chunk, largestChunk = 500, 4000
 )
 
-var (
-	// errRerunNotConfirmed refuses a Forget without storage.RerunIsSafe.
-	errRerunNotConfirmed = errors.New("forget: pass storage.RerunIsSafe if the request may run again")
-	// errUnknownConfirmation refuses a Settle without one of its confirmations.
-	errUnknownConfirmation = errors.New("settle: pass storage.Happened or storage.DidNotHappen")
-)
+// errRerunNotConfirmed refuses a Forget without storage.RerunIsSafe.
+var errRerunNotConfirmed = errors.New("forget: pass storage.RerunIsSafe if the request may run again")
 
 // Lookup implements [storage.Inspector].
 func (s *Records) Lookup(ctx context.Context, key string) (*storage.Record, error) {
@@ -129,19 +125,17 @@ func (s *Records) listed(ctx context.Context, key string, r *Row, unreadable err
 
 // Settle implements [storage.Inspector].
 func (s *Records) Settle(ctx context.Context, key string, attempt uint64, confirmation storage.Confirmation) error {
-	settle := Happened
-	switch confirmation {
-	case storage.Happened:
-	case storage.DidNotHappen:
-		settle = DidNotHappen
-	default:
-		return fmt.Errorf("%s: %w", s.Package, errUnknownConfirmation)
+	happened, err := records.Happened(confirmation)
+	if err != nil {
+		return fmt.Errorf("%s: settle: %w", s.Package, err)
 	}
-	token := storage.NewToken()
-
-	a := of(&storage.Lease{Claim: storage.Claim{Key: key, Token: token}, Attempt: attempt})
+	settle := DidNotHappen
+	if happened {
+		settle = Happened
+	}
+	a := of(&storage.Lease{Claim: storage.Claim{Key: key, Token: storage.NewToken()}, Attempt: attempt})
 	a[pFingerprint] = []byte{}
-	err := s.Retry(ctx, func() error {
+	err = s.Retry(ctx, func() error {
 		settled, err := s.Pool.Exec(ctx, settle, a)
 		if err == nil && !settled {
 			err = storage.ErrNotAbandoned
