@@ -58,30 +58,6 @@ type statement struct {
 	calls  int
 }
 
-// Call is one caller's request in a lane.
-type Call[Q, R any] struct {
-	// Request is the caller's.
-	Request Q
-	bytes   int
-	ctx     context.Context //nolint:containedctx // the caller's, for its end only
-	ended   chan struct{}   // receives when the fields below are set
-	decided bool
-	result  R
-	err     error
-	// alone is the number of the statement that the caller is to send, or zero.
-	alone uint64
-}
-
-func newCall[Q, R any](ctx context.Context, request Q, bytes int) *Call[Q, R] {
-	return &Call[Q, R]{Request: request, bytes: bytes, ctx: ctx, ended: make(chan struct{}, 1)}
-}
-
-// Left reports whether the caller has left. Its call need not be sent.
-func (c *Call[Q, R]) Left() bool { return c.ctx.Err() != nil }
-
-// Decide sets the call's result.
-func (c *Call[Q, R]) Decide(result R) { c.decided, c.result = true, result }
-
 // Do returns the result of a request that has so many bytes. The result is that of a
 // batch, or of alone, which runs on the caller's goroutine. do returns the error of ctx
 // when ctx ends first. The request may be sent even then.
@@ -291,18 +267,27 @@ func (l *Lane[Q, R]) run(number uint64, batch []*Call[Q, R]) {
 	}
 }
 
-// untilTheLast returns a context that ends at the latest deadline of the batch. A caller
-// that leaves does not end it, and it has no values: a batch belongs to no request.
-func untilTheLast[Q, R any](batch []*Call[Q, R]) (context.Context, context.CancelFunc) {
-	var latest time.Time
-	for _, c := range batch {
-		deadline, limited := c.ctx.Deadline()
-		if !limited {
-			return context.WithCancel(context.Background())
-		}
-		if deadline.After(latest) {
-			latest = deadline
-		}
-	}
-	return context.WithDeadline(context.Background(), latest)
+// Hold lets calls wait as if a statement were under way, until release: a test then has them
+// in one batch, as far as its bounds allow.
+func (l *Lane[Q, R]) Hold() (release func()) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.overdue = time.AfterFunc(time.Hour, func() {}) // never, however slow the test
+	l.Statements = 1
+	number := l.start()
+	return func() { l.end(number) }
+}
+
+// Waiting is how many calls wait.
+func (l *Lane[Q, R]) Waiting() int {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return len(l.waiting)
+}
+
+// Wrote reports whether the last statement was a batch that has written.
+func (l *Lane[Q, R]) Wrote() bool {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return l.wrote
 }
