@@ -1,10 +1,8 @@
 package pgstore_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -100,63 +98,13 @@ func TestSettingsOfPools(t *testing.T) {
 				pool := migrated(t, postgrestest.Shared(t)+"&"+setting)
 				store := pgstore.New(pool, ways[way])
 				goThroughLife(t, store, "key")
-				race(t, store, claim, 1)
+				race(t, store, 100, claim, 1)
 				age(t, pool, "raced", leaseEnded)
-				race(t, store, takeOver, 2)
+				race(t, store, 100, takeOver, 2)
 				age(t, pool, "raced", expired)
-				race(t, store, takeOver, 1)
+				race(t, store, 100, takeOver, 1)
 			})
 		}
-	}
-}
-
-// goThroughLife makes each call of a store.
-func goThroughLife(t *testing.T, store *pgstore.Store, key string) {
-	t.Helper()
-	first := win(t, store, digested(claim(key), key))
-	first.Steps = "ü'\\"
-	must(t, store.Extend(t.Context(), first, time.Minute))
-	must(t, store.Extend(t.Context(), first, 0))
-	second := win(t, store, digested(takeOver(key), key))
-	if running := find(t, store, claim(key)); second.Steps != first.Steps || running.Steps != first.Steps {
-		t.Errorf("the lease is %+v and the record %+v, want the steps of the first attempt", second, running)
-	}
-	must(t, store.Release(t.Context(), second))
-	third := win(t, store, originated(digested(claim(key), key)))
-	res := result("\x00\xff'\\")
-	res.Header = storage.Header{{Name: "A", Value: "'\x00\xff"}, {Op: storage.Delete, Name: `B"\`}}
-	res.Sketch = []byte("\xff'\\\x00")
-	must(t, store.Complete(t.Context(), third, res))
-	r := find(t, store, claim(key))
-	same := bytes.Equal(r.Body, res.Body) && slices.Equal(r.Header, res.Header) && bytes.Equal(r.Sketch, res.Sketch)
-	if !same || third.Attempt != 3 || r.Origin != third.Origin || time.Since(r.Created).Abs() > time.Minute {
-		t.Errorf("the record is %+v, want attempt 3, claimed a moment ago by %+v, with %+v", r, third.Origin, res)
-	}
-	_, err := store.Lookup(t.Context(), key)
-	must(t, err)
-	page, err := store.List(t.Context(), storage.Filter{States: []storage.State{storage.Completed}}, storage.Page{Limit: 10})
-	if err != nil || len(page.Entries) == 0 {
-		t.Errorf("List returned %d records and %v", len(page.Entries), err)
-	}
-	_, err = store.Sweep(t.Context(), 10)
-	must(t, err)
-}
-
-// race lets a hundred callers claim at once, and expects one to get the attempt.
-func race(t *testing.T, store storage.Store, by func(key string) storage.Claim, attempt uint64) {
-	t.Helper()
-	var winners atomic.Int32
-	concurrently(100, func(int) {
-		o := acquire(t.Context(), store, by("raced"))
-		if o.err != nil {
-			t.Error(o.err)
-		}
-		if o.lease.Attempt == attempt {
-			winners.Add(1)
-		}
-	})
-	if winners.Load() != 1 {
-		t.Errorf("%d callers got the lease, want 1", winners.Load())
 	}
 }
 

@@ -2,14 +2,11 @@ package pgstore_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
 	"regexp"
 	"strconv"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,7 +17,6 @@ import (
 
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/storage"
-	"github.com/oncekey/oncekey/fingerprint"
 	"github.com/oncekey/oncekey/internal/testkit"
 	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
 	faultproxy "github.com/oncekey/oncekey/internal/testkit/proxy"
@@ -30,6 +26,10 @@ var (
 	claim, takeOver, result, finish  = testkit.Claim, testkit.TakeOver, testkit.Result, testkit.Finish
 	win, find, must, limited, tryAll = testkit.Win, testkit.Find, testkit.Must, testkit.Limited, testkit.TryAll
 	eventually, wantFinding          = testkit.Eventually, testkit.WantFinding
+	fails, replays, isRunning        = testkit.Fails, testkit.Replays, testkit.IsRunning
+	goThroughLife, race              = testkit.GoThroughLife, testkit.Race
+	digested, originated             = testkit.Digested, testkit.Originated
+	concurrently                     = testkit.Concurrently
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(postgrestest.Main(m)) }
@@ -119,30 +119,6 @@ func counts(t *testing.T, pool *pgxpool.Pool, want int, query string, arguments 
 	}
 }
 
-// fails expects an error that wraps another one, unless that is nil, and has texts.
-func fails(t *testing.T, call string, err, want error, texts ...string) {
-	t.Helper()
-	good := err != nil && (want == nil || errors.Is(err, want))
-	for _, text := range texts {
-		good = good && strings.Contains(err.Error(), text)
-	}
-	if !good {
-		t.Errorf("%s returned %v, want an error that is %v, with %q", call, err, want, texts)
-	}
-}
-
-// digested gives a claim the digest of a request, and a fingerprint that only this
-// claim has.
-func digested(c storage.Claim, request string) storage.Claim {
-	c.Digest, c.Fingerprint = fingerprint.Digest(fingerprint.Request{Path: request}), c.Token.String()
-	return c
-}
-
-func originated(c storage.Claim) storage.Claim {
-	c.Origin = storage.Origin{Route: "POST /payments/{id}", Holder: "pod 7", KeyHash: "0123456789abcdef", Trace: "4bf92f-00f067", Program: "1f00ba42"}
-	return c
-}
-
 // remembered lets a claim leave a tombstone for a day.
 func remembered(c storage.Claim) storage.Claim {
 	c.Remember = 24 * time.Hour
@@ -154,22 +130,6 @@ func finishRemembered(t testing.TB, store storage.Store, key string) {
 	res := result(key)
 	res.Remember = 24 * time.Hour
 	must(t, store.Complete(t.Context(), win(t, store, originated(remembered(digested(claim(key), key)))), res))
-}
-
-// replays expects the response of a key.
-func replays(t *testing.T, store storage.Store, key, body string) {
-	t.Helper()
-	if r := find(t, store, claim(key)); r.State != storage.Completed || string(r.Body) != body {
-		t.Errorf("the record is %+v, want the response %.80q", r, body)
-	}
-}
-
-// isRunning expects a key to be in progress.
-func isRunning(t *testing.T, store storage.Store, key string) {
-	t.Helper()
-	if r := find(t, store, claim(key)); r.State != storage.InProgress || r.Abandoned() {
-		t.Errorf("the record is %+v, want it in progress", r)
-	}
 }
 
 // now is the server's time in the unit of the table.
@@ -212,15 +172,6 @@ func awaitEnd(t *testing.T, pool *pgxpool.Pool, backend uint32) {
 	eventually(t, func() bool {
 		return queryOne[int](t, pool, `SELECT count(*) FROM pg_stat_activity WHERE pid = $1`, backend) == 0
 	})
-}
-
-// concurrently makes calls at once, and waits for them.
-func concurrently(calls int, call func(n int)) {
-	var running sync.WaitGroup
-	for n := range calls {
-		running.Go(func() { call(n) })
-	}
-	running.Wait()
 }
 
 // documented returns a block of docs/sql.md, for roles of the test's own: roles

@@ -45,9 +45,7 @@ func TestHandlerEndsItsTransaction(t *testing.T) {
 				}
 				h.endedEarly(t)
 				eventually(t, func() bool { return !h.atServer(t, connection) })
-				if payments := queryOne[int](t, h.db, `SELECT count(*) FROM payments`); payments != kept {
-					t.Errorf("there are %d payments, want %d", payments, kept)
-				}
+				counts(t, h.db, kept, `SELECT count(*) FROM payments`)
 			})
 		}
 		for name, end := range map[string]func(h handler) error{

@@ -23,7 +23,8 @@ import (
 var (
 	claim, takeOver, result, finish  = testkit.Claim, testkit.TakeOver, testkit.Result, testkit.Finish
 	win, find, must, limited, tryAll = testkit.Win, testkit.Find, testkit.Must, testkit.Limited, testkit.TryAll
-	eventually                       = testkit.Eventually
+	eventually, fails, replays       = testkit.Eventually, testkit.Fails, testkit.Replays
+	goThroughLife, race              = testkit.GoThroughLife, testkit.Race
 )
 
 func TestMain(m *testing.M) {
@@ -199,4 +200,12 @@ func queryOne[T any](t testing.TB, db *sql.DB, query string, arguments ...any) T
 	var value T
 	must(t, db.QueryRowContext(t.Context(), query, arguments...).Scan(&value))
 	return value
+}
+
+// counts expects a query to find a number.
+func counts(t testing.TB, db *sql.DB, want int, query string) {
+	t.Helper()
+	if got := queryOne[int](t, db, query); got != want {
+		t.Errorf("there are %d, want %d: %s", got, want, query)
+	}
 }

@@ -1,7 +1,6 @@
 package sqlstore_test
 
 import (
-	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -99,9 +98,7 @@ func TestLostLeaseUnderASnapshot(t *testing.T) {
 			if completed {
 				must(t, h.store.Complete(t.Context(), second, result("second")))
 			}
-			if err := h.Commit(t.Context(), h.lease, result("paid")); !errors.Is(err, storage.ErrLeaseLost) {
-				t.Errorf("Commit returned %v, want ErrLeaseLost", err)
-			}
+			fails(t, "Commit", h.Commit(t.Context(), h.lease, result("paid")), storage.ErrLeaseLost)
 			if h.both(t) {
 				t.Error("the payment is there, want it rolled back")
 			}

@@ -55,9 +55,7 @@ OR sweep_after - coalesce(retain_until, expires_at) NOT BETWEEN 1 AND 3600000000
 		if removed, err := counted.Sweep(t.Context(), 3); err != nil || removed != 7 || swept.Load() != 7 {
 			t.Errorf("Sweep removed %d (%v) and counted %d, want 7", removed, err, swept.Load())
 		}
-		if left := queryOne[int](t, db, `SELECT count(*) FROM oncekey_records`); left != 3 {
-			t.Errorf("%d rows are left, want 3", left)
-		}
+		counts(t, db, 3, `SELECT count(*) FROM oncekey_records`)
 		for key, status := range map[string]int{"remembered": 201, "abandoned": 0} {
 			c := takeOver(key)
 			if r := find(t, store, c); r.State != storage.Expired || r.Status != status || r.Fingerprint != hash || r.Digest != remembered.Digest {
@@ -116,9 +114,7 @@ func TestKeysAreComparedAsBytes(t *testing.T) {
 		if lease := win(t, store, claim("KEY")); lease.Attempt != 1 {
 			t.Errorf("another key got attempt %d, want 1", lease.Attempt)
 		}
-		if r := find(t, store, claim("key")); string(r.Body) != "key" {
-			t.Errorf("the record is %+v, want its own response", r)
-		}
+		replays(t, store, "key", "key")
 	})
 }
 
@@ -135,9 +131,7 @@ func TestRunSweeper(t *testing.T) {
 			store.RunSweeper(ctx, time.Minute)
 		}()
 		time.Sleep(4 * time.Hour) //nolint:forbidigo // in a bubble
-		if left := queryOne[int](t, db, `SELECT count(*) FROM oncekey_records`); left != 0 {
-			t.Errorf("%d rows are left after hours, want none", left)
-		}
+		counts(t, db, 0, `SELECT count(*) FROM oncekey_records`)
 		cancel()
 		<-done
 	})
@@ -209,12 +203,8 @@ func TestMigrate(t *testing.T) {
 		}
 		finish(t, sqlstore.New(db, s.dialect), "key")
 		must(t, sqlstore.Migrate(t.Context(), db, s.dialect)) // changes nothing
-		if r := find(t, sqlstore.New(db, s.dialect), claim("key")); string(r.Body) != "key" {
-			t.Errorf("the record is %+v, want the response", r)
-		}
-		if got := queryOne[int](t, db, `SELECT max(version) FROM oncekey_records_migrations`); got != len(sqlstore.Migrations(s.dialect)) {
-			t.Errorf("the tables are of version %d, want %d", got, len(sqlstore.Migrations(s.dialect)))
-		}
+		replays(t, sqlstore.New(db, s.dialect), "key", "key")
+		counts(t, db, len(sqlstore.Migrations(s.dialect)), `SELECT max(version) FROM oncekey_records_migrations`)
 	})
 }
 
@@ -232,13 +222,9 @@ func TestMigrationsForATool(t *testing.T) {
 		}
 		store := sqlstore.New(db, s.dialect, table)
 		finish(t, store, "key")
-		if got := queryOne[int](t, db, `SELECT max(version) FROM shop_records_migrations`); got != len(sqlstore.Migrations(s.dialect)) {
-			t.Errorf("the tables are of version %d, want %d", got, len(sqlstore.Migrations(s.dialect)))
-		}
+		counts(t, db, len(sqlstore.Migrations(s.dialect)), `SELECT max(version) FROM shop_records_migrations`)
 		must(t, sqlstore.Migrate(t.Context(), db, s.dialect, table))
-		if r := find(t, store, claim("key")); string(r.Body) != "key" {
-			t.Errorf("the record is %+v, want the response", r)
-		}
+		replays(t, store, "key", "key")
 	})
 }
 
@@ -255,7 +241,7 @@ func TestTableInASchema(t *testing.T) {
 		table := sqlstore.Table(schema + ".records_" + strings.Repeat("x", 33))
 		must(t, sqlstore.Migrate(t.Context(), db, s.dialect, table))
 		store := sqlstore.New(db, s.dialect, table)
-		goThroughLife(t, store)
+		goThroughLife(t, store, "key")
 		for _, f := range store.Examine(t.Context()) {
 			if f.Grade == storage.Skipped {
 				t.Errorf("the finding %+v is skipped, want it made", f)

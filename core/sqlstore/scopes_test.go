@@ -41,9 +41,7 @@ func TestSweepRemovesCounts(t *testing.T) {
 			if removed, err := store.Sweep(t.Context(), 10); err != nil || removed != 1 {
 				t.Errorf("Sweep removed %d rows, %v, want 1", removed, err)
 			}
-			if n := count(t, db, `SELECT count(*) FROM oncekey_records`); n != 1 {
-				t.Errorf("the table has %d rows, want 1", n)
-			}
+			counts(t, db, 1, `SELECT count(*) FROM oncekey_records`)
 		})
 	})
 }

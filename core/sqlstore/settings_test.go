@@ -1,12 +1,9 @@
 package sqlstore_test
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/oncekey/oncekey/core/sqlstore"
 	"github.com/oncekey/oncekey/core/storage"
@@ -40,68 +37,11 @@ func TestSettingsOfPools(t *testing.T) {
 				s := *base
 				s.dsn = func(t testing.TB) string { return base.dsn(t) + setting }
 				store, _ := s.open(t)
-				goThroughLife(t, store)
-				if winners := race(t, store, "raced"); winners != 1 {
-					t.Errorf("%d callers got the lease, want 1", winners)
-				}
+				goThroughLife(t, store, "key")
+				race(t, store, 16, claim, 1)
 			})
 		}
 	}
-}
-
-// goThroughLife makes each call of a store once.
-func goThroughLife(t *testing.T, store *sqlstore.Store) {
-	t.Helper()
-	must(t, store.Check(t.Context()))
-	first := win(t, store, claim("key"))
-	first.Steps = "ü'\\"
-	must(t, store.Extend(t.Context(), first, time.Minute))
-	must(t, store.Extend(t.Context(), first, time.Minute))
-	must(t, store.Extend(t.Context(), first, 0))
-	second := win(t, store, takeOver("key"))
-	if second.Steps != first.Steps || second.Attempt != 2 || !second.TookOver {
-		t.Errorf("the lease is %+v, want the second attempt with the steps of the first", second)
-	}
-	must(t, store.Release(t.Context(), second))
-	third := win(t, store, claim("key"))
-	res := result("\x00\xff'\\")
-	must(t, store.Complete(t.Context(), third, res))
-	must(t, store.Complete(t.Context(), third, res))
-	r := find(t, store, claim("key"))
-	if since := time.Since(r.Created); r.Attempt != 3 || !bytes.Equal(r.Body, res.Body) || since < -time.Minute || since > time.Minute {
-		t.Errorf("the record is %+v, want attempt 3, claimed a moment ago, with %q", r, res.Body)
-	}
-	listing, err := store.List(t.Context(), storage.Filter{}, storage.Page{Limit: 10})
-	if err != nil || len(listing.Entries) != 1 {
-		t.Errorf("List returned %+v and %v, want one record", listing, err)
-	}
-	if _, err := store.Sweep(t.Context(), 10); err != nil {
-		t.Error(err)
-	}
-	if there, err := store.Forget(t.Context(), "key", storage.RerunIsSafe); err != nil || !there {
-		t.Errorf("Forget returned %t and %v, want true", there, err)
-	}
-}
-
-// race lets callers claim a key at once, and returns how many got the lease.
-func race(t *testing.T, store *sqlstore.Store, key string) int32 {
-	t.Helper()
-	const callers = 16
-	var winners atomic.Int32
-	done := make(chan error, callers)
-	for range callers {
-		go func() {
-			_, record, err := store.Acquire(t.Context(), claim(key))
-			if err == nil && record == nil {
-				winners.Add(1)
-			}
-			done <- err
-		}()
-	}
-	for range callers {
-		must(t, <-done)
-	}
-	return winners.Load()
 }
 
 // Examine names the settings that lose records, and those that hold.

@@ -97,9 +97,7 @@ func TestConnectionCutInATransaction(t *testing.T) {
 	over(t, servers, func(t *testing.T, s setUp) {
 		h := s.begin(t)
 		h.cut(t, h.connection(t))
-		if err := h.Commit(t.Context(), h.lease, result("paid")); !errors.Is(err, storage.ErrRolledBack) {
-			t.Errorf("Commit returned %v, want ErrRolledBack", err)
-		}
+		fails(t, "Commit", h.Commit(t.Context(), h.lease, result("paid")), storage.ErrRolledBack)
 		if h.both(t) {
 			t.Error("the payment is there, want it rolled back")
 		}
@@ -129,9 +127,7 @@ func TestConfirmationOfACommitIsLost(t *testing.T) {
 		if !h.both(t) {
 			t.Error("the response is missing")
 		}
-		if err := h.store.Release(t.Context(), h.lease); !errors.Is(err, storage.ErrLeaseLost) {
-			t.Errorf("Release returned %v, want ErrLeaseLost", err)
-		}
+		fails(t, "Release", h.store.Release(t.Context(), h.lease), storage.ErrLeaseLost)
 	})
 }
 
