@@ -24,6 +24,7 @@ var (
 	claim, takeOver, result, finish  = testkit.Claim, testkit.TakeOver, testkit.Result, testkit.Finish
 	win, find, must, limited, tryAll = testkit.Win, testkit.Find, testkit.Must, testkit.Limited, testkit.TryAll
 	eventually, fails, replays       = testkit.Eventually, testkit.Fails, testkit.Replays
+	wantFinding                      = testkit.WantFinding
 	goThroughLife, race              = testkit.GoThroughLife, testkit.Race
 )
 

@@ -141,9 +141,7 @@ func TestPacketThatIsTooLarge(t *testing.T) {
 					if err == nil && size < limit {
 						continue
 					}
-					if !errors.Is(err, storage.ErrNotStorable) {
-						t.Errorf("Complete of %d bytes returned %v, want ErrNotStorable", size, err)
-					}
+					fails(t, fmt.Sprintf("Complete of %d bytes", size), err, storage.ErrNotStorable)
 					keepsWithout(t, store, lease)
 				}
 			})
@@ -155,21 +153,13 @@ func TestPacketThatIsTooLarge(t *testing.T) {
 func TestTransactionWhoseResponseCannotBeStored(t *testing.T) {
 	t.Parallel()
 	over(t, servers, func(t *testing.T, s setUp) {
-		store, db := s.open(t)
-		execute(t, db, `CREATE TABLE written (id varchar(9))`)
-		narrow(t, db, sqlstore.DefaultTable)
-		lease := win(t, store, claim("key"))
-		ctx, transaction, err := store.BeginTransaction(t.Context(), lease)
-		must(t, err)
-		tx, err := sqlstore.Tx(ctx)
-		must(t, err)
-		_, err = tx.ExecContext(ctx, `INSERT INTO written VALUES ('a')`)
-		must(t, err)
-		if err := transaction.Commit(t.Context(), lease, large(tooLarge)); !errors.Is(err, storage.ErrRolledBack) || !errors.Is(err, storage.ErrNotStorable) {
-			t.Errorf("Commit returned %v, want ErrRolledBack and ErrNotStorable", err)
-		}
-		counts(t, db, 0, `SELECT count(*) FROM written`)
-		must(t, store.Release(t.Context(), lease))
+		h := s.begin(t)
+		narrow(t, h.db, sqlstore.DefaultTable)
+		err := h.Commit(t.Context(), h.lease, large(tooLarge))
+		fails(t, "Commit", err, storage.ErrRolledBack)
+		fails(t, "Commit", err, storage.ErrNotStorable)
+		h.ends(t, false)
+		must(t, h.store.Release(t.Context(), h.lease))
 	})
 }
 
@@ -178,20 +168,11 @@ func TestExamineOfRefusals(t *testing.T) {
 	t.Parallel()
 	over(t, all, func(t *testing.T, s setUp) {
 		store, db := s.open(t)
-		examine := func() map[string]storage.Finding {
-			findings := map[string]storage.Finding{}
-			for _, f := range store.Examine(t.Context()) {
-				findings[f.Check] = f
-			}
-			return findings
-		}
 		for _, check := range []string{"constraints and triggers", "canary"} {
-			if f := examine()[check]; f.Grade != storage.Good {
-				t.Errorf("the finding of a good table is %+v", f)
-			}
+			wantFinding(t, examined(t, store), check, storage.Good, "")
 		}
 		narrow(t, db, sqlstore.DefaultTable)
-		if f := examine()["constraints and triggers"]; f.Grade != storage.Look || f.Seen == "none" {
+		if f := examined(t, store)["constraints and triggers"]; f.Grade != storage.Look || f.Seen == "none" {
 			t.Errorf("the finding of a narrow table is %+v, want the name of what may refuse", f)
 		}
 	})
@@ -199,10 +180,8 @@ func TestExamineOfRefusals(t *testing.T) {
 		t.Parallel()
 		db := mariadb.connect(t, mariadb.start(t, "max_allowed_packet=1M").DSN())
 		must(t, sqlstore.Migrate(t.Context(), db, mariadb.dialect))
-		for _, f := range sqlstore.New(db, mariadb.dialect).Examine(t.Context()) {
-			if limited := f.Check == "max_allowed_packet" || f.Check == "canary"; limited && f.Grade != storage.Mend {
-				t.Errorf("the finding is %+v, want the limit", f)
-			}
+		for _, check := range []string{"max_allowed_packet", "canary"} {
+			wantFinding(t, examined(t, sqlstore.New(db, mariadb.dialect)), check, storage.Mend, "")
 		}
 	})
 }

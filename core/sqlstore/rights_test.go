@@ -48,8 +48,7 @@ func TestReadOnlyFile(t *testing.T) {
 		dsn := s.dsn(t)
 		must(t, sqlstore.Migrate(t.Context(), s.connect(t, dsn), s.dialect))
 		store := sqlstore.New(s.connect(t, dsn+"&mode=ro"), s.dialect)
-		if _, _, err := store.Acquire(t.Context(), claim("key")); !errors.Is(err, storage.ErrStoreForbidden) {
-			t.Errorf("Acquire returned %v, want ErrStoreForbidden", err)
-		}
+		_, _, err := store.Acquire(t.Context(), claim("key"))
+		fails(t, "Acquire", err, storage.ErrStoreForbidden)
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"database/sql"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/oncekey/oncekey/core/sqlstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 const hash = "sha256:00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
@@ -25,6 +25,14 @@ func age(t *testing.T, db *sql.DB, d time.Duration) {
 	by := d.Microseconds()
 	execute(t, db, fmt.Sprintf(`UPDATE oncekey_records SET lease_until = lease_until - %d, retain_until = retain_until - %d,
 expires_at = expires_at - %d, sweep_after = sweep_after - %d`, by, by, by, by))
+}
+
+// sweeps expects a Sweep to remove a number of records.
+func sweeps(t *testing.T, store *sqlstore.Store, want int64) {
+	t.Helper()
+	if removed, err := store.Sweep(t.Context(), 3); err != nil || removed != want {
+		t.Errorf("Sweep removed %d (%v), want %d", removed, err, want)
+	}
 }
 
 // The sweeper removes what has expired, and of what is remembered longer it leaves a
@@ -67,16 +75,10 @@ length(fingerprint) + length(state) + coalesce(length(digest), 0) FROM oncekey_r
 				t.Errorf("the row of %q is %s with %d bytes, want gone with at most 64", key, state, size)
 			}
 		}
-		if r := find(t, store, claim("running on")); r.State != storage.Completed {
-			t.Errorf("the record is %+v, want the response", r)
-		}
-		if removed, err := store.Sweep(t.Context(), 3); err != nil || removed != 0 {
-			t.Errorf("a second Sweep removed %d (%v), want none", removed, err)
-		}
+		replays(t, store, "running on", "running on")
+		sweeps(t, store, 0)
 		age(t, db, 48*time.Hour)
-		if removed, err := store.Sweep(t.Context(), 3); err != nil || removed != 3 {
-			t.Errorf("after the tombstones Sweep removed %d (%v), want 3", removed, err)
-		}
+		sweeps(t, store, 3)
 	})
 }
 
@@ -93,15 +95,10 @@ func TestSweepSkipsLockedRows(t *testing.T) {
 		must(t, err)
 		_, err = tx.ExecContext(t.Context(), `SELECT 1 FROM oncekey_records WHERE record_key = 'held' FOR UPDATE`)
 		must(t, err)
-		for _, want := range []int64{2, 0} {
-			if removed, err := store.Sweep(t.Context(), 3); err != nil || removed != want {
-				t.Errorf("beside a lock Sweep removed %d (%v), want %d", removed, err, want)
-			}
-		}
+		sweeps(t, store, 2)
+		sweeps(t, store, 0)
 		must(t, tx.Rollback())
-		if removed, err := store.Sweep(t.Context(), 3); err != nil || removed != 1 {
-			t.Errorf("after the lock Sweep removed %d (%v), want 1", removed, err)
-		}
+		sweeps(t, store, 1)
 	})
 }
 
@@ -168,12 +165,10 @@ func TestRowsThatCannotBeRead(t *testing.T) {
 		}
 		finish(t, store, "good")
 		for key := range broken {
-			if lease, record, err := store.Acquire(t.Context(), takeOver(key)); !errors.Is(err, storage.ErrCorruptRecord) {
-				t.Errorf("%s: Acquire returned %+v, %+v and %v, want ErrCorruptRecord", key, lease, record, err)
-			}
-			if r, err := store.Lookup(t.Context(), key); !errors.Is(err, storage.ErrCorruptRecord) {
-				t.Errorf("%s: Lookup returned %+v and %v, want ErrCorruptRecord", key, r, err)
-			}
+			_, _, err := store.Acquire(t.Context(), takeOver(key))
+			fails(t, "Acquire of "+key, err, storage.ErrCorruptRecord)
+			_, err = store.Lookup(t.Context(), key)
+			fails(t, "Lookup of "+key, err, storage.ErrCorruptRecord)
 		}
 		// A list does not read headers.
 		listing, err := store.List(t.Context(), storage.Filter{}, storage.Page{Limit: 100})
@@ -193,14 +188,11 @@ func TestMigrate(t *testing.T) {
 	t.Parallel()
 	over(t, all, func(t *testing.T, s setUp) {
 		db := s.connect(t, s.dsn(t))
-		const instances = 5
-		done := make(chan error, instances)
-		for range instances { // all instances migrate at their start
-			go func() { done <- sqlstore.Migrate(t.Context(), db, s.dialect) }()
-		}
-		for range instances {
-			must(t, <-done)
-		}
+		testkit.Concurrently(5, func(int) { // all instances migrate at their start
+			if err := sqlstore.Migrate(t.Context(), db, s.dialect); err != nil {
+				t.Error(err)
+			}
+		})
 		finish(t, sqlstore.New(db, s.dialect), "key")
 		must(t, sqlstore.Migrate(t.Context(), db, s.dialect)) // changes nothing
 		replays(t, sqlstore.New(db, s.dialect), "key", "key")
@@ -255,9 +247,7 @@ func TestMigrateSaysWhatFailed(t *testing.T) {
 	over(t, all, func(t *testing.T, s setUp) {
 		db := s.connect(t, s.dsn(t))
 		execute(t, db, `CREATE TABLE oncekey_records_migrations (other int)`)
-		if err := sqlstore.Migrate(t.Context(), db, s.dialect); err == nil || !strings.HasPrefix(err.Error(), "sqlstore: migrate: ") {
-			t.Errorf("Migrate returned %v, want an error", err)
-		}
+		fails(t, "Migrate", sqlstore.Migrate(t.Context(), db, s.dialect), nil, "sqlstore: migrate: ")
 		if inUse := db.Stats().InUse; inUse != 0 {
 			t.Errorf("%d connections are in use, want none", inUse)
 		}

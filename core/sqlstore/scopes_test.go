@@ -38,9 +38,7 @@ func TestSweepRemovesCounts(t *testing.T) {
 				must(t, err)
 			}
 			time.Sleep(3 * time.Hour) //nolint:forbidigo // in a bubble
-			if removed, err := store.Sweep(t.Context(), 10); err != nil || removed != 1 {
-				t.Errorf("Sweep removed %d rows, %v, want 1", removed, err)
-			}
+			sweeps(t, store, 1)
 			counts(t, db, 1, `SELECT count(*) FROM oncekey_records`)
 		})
 	})

@@ -69,6 +69,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"database/sql"
 	"fmt"
 	"log/slog"
@@ -179,9 +180,4 @@ func configured(db *sql.DB, dialect Dialect, options []Option) *Store {
 // inTable replaces the place-holders for the names of the table and of its index.
 func (s *Store) inTable(statement string) string { return sqlrows.InTable(s.table, statement) }
 
-func (s *Store) log() *slog.Logger {
-	if s.logger == nil {
-		return slog.Default()
-	}
-	return s.logger
-}
+func (s *Store) log() *slog.Logger { return cmp.Or(s.logger, slog.Default()) }

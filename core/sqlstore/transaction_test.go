@@ -75,6 +75,14 @@ func (h handler) cut(t *testing.T, connection int) {
 	})
 }
 
+// ends expects both the payment and the response, or neither.
+func (h handler) ends(t *testing.T, committed bool) {
+	t.Helper()
+	if h.both(t) != committed {
+		t.Errorf("the payment and the response are there: %t, want %t", !committed, committed)
+	}
+}
+
 // both expects the payment and the response, or neither, and returns whether they are
 // there.
 func (h handler) both(t *testing.T) bool {
@@ -98,9 +106,7 @@ func TestConnectionCutInATransaction(t *testing.T) {
 		h := s.begin(t)
 		h.cut(t, h.connection(t))
 		fails(t, "Commit", h.Commit(t.Context(), h.lease, result("paid")), storage.ErrRolledBack)
-		if h.both(t) {
-			t.Error("the payment is there, want it rolled back")
-		}
+		h.ends(t, false)
 		must(t, h.store.Release(t.Context(), h.lease))
 		win(t, h.store, claim("key"))
 	})
@@ -124,9 +130,7 @@ func TestConfirmationOfACommitIsLost(t *testing.T) {
 		h.db = s.connect(t, direct)
 		h.store = sqlstore.New(h.db, s.dialect)
 		eventually(t, func() bool { return queryOne[int](t, h.db, `SELECT count(*) FROM payments`) == 1 })
-		if !h.both(t) {
-			t.Error("the response is missing")
-		}
+		h.ends(t, true)
 		fails(t, "Release", h.store.Release(t.Context(), h.lease), storage.ErrLeaseLost)
 	})
 }
@@ -198,12 +202,8 @@ func TestOthersDuringCommit(t *testing.T) {
 		if record := <-found; record == nil || string(record.Body) != "paid" {
 			t.Errorf("the take-over found %+v, want the response", record)
 		}
-		if err := <-released; !errors.Is(err, storage.ErrLeaseLost) {
-			t.Errorf("Release returned %v, want ErrLeaseLost", err)
-		}
-		if !h.both(t) {
-			t.Error("the payment is missing")
-		}
+		fails(t, "Release", <-released, storage.ErrLeaseLost)
+		h.ends(t, true)
 	})
 }
 
@@ -218,8 +218,9 @@ func TestNoTransaction(t *testing.T) {
 	}
 	h := postgresql.begin(t)
 	for name, ctx := range map[string]context.Context{"no handler": t.Context(), "a step": storage.WithoutTransaction(h.Context)} {
-		if tx, err := sqlstore.Tx(ctx); tx != nil || !errors.Is(err, sqlstore.ErrNoTransaction) {
-			t.Errorf("in %s Tx returned %v and %v, want ErrNoTransaction", name, tx, err)
+		tx, err := sqlstore.Tx(ctx)
+		if fails(t, "Tx in "+name, err, sqlstore.ErrNoTransaction); tx != nil {
+			t.Errorf("in %s Tx returned %v, want none", name, tx)
 		}
 	}
 	must(t, h.Rollback(t.Context()))
