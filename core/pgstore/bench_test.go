@@ -91,7 +91,7 @@ func armsOf(b *testing.B, pool *pgxpool.Pool) []arm {
 	b.Helper()
 	const known = 1000 // keys to read
 	store, alone := pgstore.New(pool), pgstore.New(pool, pgstore.WithoutBatches())
-	body, key := strings.Repeat("n", 300), func() string { return storage.NewToken().String() + storage.NewToken().String() }
+	body := strings.Repeat("n", 300)
 	first := func(ctx context.Context, store storage.Store, key string) error {
 		lease, _, err := store.Acquire(ctx, originated(digested(claim(key), key)))
 		if err != nil {
@@ -100,17 +100,10 @@ func armsOf(b *testing.B, pool *pgxpool.Pool) []arm {
 		return store.Complete(ctx, lease, result(body))
 	}
 	keys := make([]string, known)
-	must(b, first(b.Context(), store, key()))
-	var size int
-	must(b, pool.QueryRow(b.Context(), `SELECT pg_column_size(r.*) FROM oncekey_records AS r`).Scan(&size))
-	payload := make([]byte, size-64-32) // without the key and the row's own header
-	rand.Read(payload)
-	insert := func(ctx context.Context, key string) error {
-		_, err := pool.Exec(ctx, `INSERT INTO bare (key, payload) VALUES ($1, $2)`, key, payload)
-		return err
-	}
+	must(b, first(b.Context(), store, newKey()))
+	insert := inserting(b, pool)
 	for i := range keys {
-		keys[i] = key()
+		keys[i] = newKey()
 		must(b, insert(b.Context(), keys[i]))
 		must(b, first(b.Context(), store, keys[i]))
 	}
@@ -120,15 +113,30 @@ func armsOf(b *testing.B, pool *pgxpool.Pool) []arm {
 		return err
 	}
 	return []arm{
-		{"INSERT", "INSERT", func(ctx context.Context) error { return insert(ctx, key()) }},
-		{"first", "INSERT", func(ctx context.Context) error { return first(ctx, store, key()) }},
-		{"first-alone", "INSERT", func(ctx context.Context) error { return first(ctx, alone, key()) }},
+		{"INSERT", "INSERT", func(ctx context.Context) error { return insert(ctx, newKey()) }},
+		{"first", "INSERT", func(ctx context.Context) error { return first(ctx, store, newKey()) }},
+		{"first-alone", "INSERT", func(ctx context.Context) error { return first(ctx, alone, newKey()) }},
 		{"SELECT", "SELECT", func(ctx context.Context) error {
 			var found []byte
 			return pool.QueryRow(ctx, `SELECT payload FROM bare WHERE key = $1`, keys[next.Add(1)%known]).Scan(&found)
 		}},
 		{"replay", "SELECT", func(ctx context.Context) error { return replay(ctx, store) }},
 		{"replay-alone", "SELECT", func(ctx context.Context) error { return replay(ctx, alone) }},
+	}
+}
+
+func newKey() string { return storage.NewToken().String() + storage.NewToken().String() }
+
+// inserting returns an INSERT of a row that has the size of the only record.
+func inserting(b *testing.B, pool *pgxpool.Pool) func(ctx context.Context, key string) error {
+	b.Helper()
+	var size int
+	must(b, pool.QueryRow(b.Context(), `SELECT pg_column_size(r.*) FROM oncekey_records AS r`).Scan(&size))
+	payload := make([]byte, size-64-32) // without the key and the row's own header
+	rand.Read(payload)
+	return func(ctx context.Context, key string) error {
+		_, err := pool.Exec(ctx, `INSERT INTO bare (key, payload) VALUES ($1, $2)`, key, payload)
+		return err
 	}
 }
 

@@ -1,7 +1,6 @@
 package pgstore_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -81,29 +80,7 @@ func TestFrozenServer(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
 	pool := migrated(t, server.DSN())
-	store := pgstore.New(pool)
-	lease, paying := win(t, store, claim("key")), win(t, store, claim("paying"))
-	_, transaction, err := store.BeginTransaction(t.Context(), paying)
-	must(t, err)
-	server.Pause()
-	start := time.Now()
-	failures := tryAll(t, store, lease, 100*time.Millisecond)
-	failures["Commit"] = limited(t, 100*time.Millisecond, func(ctx context.Context) error {
-		return transaction.Commit(ctx, paying, result("answer"))
-	})
-	for operation, err := range failures {
-		fails(t, operation, err, context.DeadlineExceeded)
-	}
-	if took := time.Since(start); took > 30*time.Second {
-		t.Errorf("six calls of 100 ms took %s", took)
-	}
-	server.Resume()
-	eventually(t, func() bool { return pool.Stat().AcquiredConns() == 0 })
-	isRunning(t, store, "paying")
-	must(t, store.Complete(t.Context(), paying, result("answer")))
-	c := claim("after")
-	win(t, store, c)
-	win(t, store, c)
+	testkit.SurvivesPause(t, pgstore.New(pool), func() bool { return pool.Stat().AcquiredConns() == 0 }, server)
 }
 
 // Case 19: a statement that the server has rolled back in favour of another is

@@ -3,7 +3,6 @@ package pgstore_test
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -63,13 +62,13 @@ func BenchmarkFootprint(b *testing.B) {
 // that depends on the service, and an INSERT of a row of its size.
 func plainArms(b *testing.B, pool *pgxpool.Pool) (insert, first arm) {
 	b.Helper()
-	store, key := pgstore.New(pool), func() string { return storage.NewToken().String() + storage.NewToken().String() }
+	store := pgstore.New(pool)
 	response := storage.Result{
 		State: storage.Completed, Status: 201, Retain: time.Hour, Body: bytes.Repeat([]byte("n"), 300),
 		Header: storage.Header{{Name: "Content-Type", Value: "application/json"}},
 	}
 	first = arm{name: "first", run: func(ctx context.Context) error {
-		c := claim(key())
+		c := claim(newKey())
 		c.Fingerprint = "sha256:" + c.Key
 		lease, _, err := store.Acquire(ctx, c)
 		if err != nil {
@@ -78,15 +77,8 @@ func plainArms(b *testing.B, pool *pgxpool.Pool) (insert, first arm) {
 		return store.Complete(ctx, lease, response)
 	}}
 	must(b, first.run(b.Context()))
-	var size int
-	must(b, pool.QueryRow(b.Context(), `SELECT pg_column_size(r.*) FROM oncekey_records AS r`).Scan(&size))
-	payload := make([]byte, size-64-32) // without the key and the row's own header
-	rand.Read(payload)
-	insert = arm{name: "INSERT", run: func(ctx context.Context) error {
-		_, err := pool.Exec(ctx, `INSERT INTO bare (key, payload) VALUES ($1, $2)`, key(), payload)
-		return err
-	}}
-	return insert, first
+	row := inserting(b, pool)
+	return arm{name: "INSERT", run: func(ctx context.Context) error { return row(ctx, newKey()) }}, first
 }
 
 // repeat does the operation n times from so many goroutines.

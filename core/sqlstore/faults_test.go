@@ -72,28 +72,7 @@ func TestServerThatLosesClaims(t *testing.T) {
 func TestFrozenServer(t *testing.T) {
 	t.Parallel()
 	overOwnServer(t, servers, nil, func(t *testing.T, server ownServer, store *sqlstore.Store, db *sql.DB) {
-		lease := win(t, store, claim("key"))
-		_, transaction, err := store.BeginTransaction(t.Context(), win(t, store, claim("in a transaction")))
-		must(t, err)
-		server.Pause()
-		start := time.Now()
-		failures := tryAll(t, store, lease, 100*time.Millisecond)
-		failures["Commit"] = limited(t, 100*time.Millisecond, func(ctx context.Context) error {
-			return transaction.Commit(ctx, lease, result("answer"))
-		})
-		for operation, err := range failures {
-			fails(t, operation, err, context.DeadlineExceeded)
-		}
-		if took := time.Since(start); took > 30*time.Second {
-			t.Errorf("six calls of 100 ms took %s", took)
-		}
-		server.Resume()
-		c := claim("after")
-		win(t, store, c)
-		if lease := win(t, store, c); lease.Attempt != 1 {
-			t.Errorf("it got attempt %d, want 1", lease.Attempt)
-		}
-		eventually(t, func() bool { return db.Stats().InUse == 0 })
+		testkit.SurvivesPause(t, store, func() bool { return db.Stats().InUse == 0 }, server)
 	})
 }
 

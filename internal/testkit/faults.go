@@ -71,3 +71,39 @@ func SurvivesKill(t testing.TB, store storage.Store, server interface {
 		t.Errorf("the record is %+v, want the response", r)
 	}
 }
+
+// SurvivesPause freezes a store's server, which then accepts calls and never responds. Each call ends with its context, a
+// commit without acknowledgement is no success, and the server carries out its pending statements when it continues. idle
+// reports whether the store's pool has all its connections.
+func SurvivesPause(t testing.TB, store storage.Transactor, idle func() bool, server interface {
+	Pause()
+	Resume()
+},
+) {
+	t.Helper()
+	lease, paying := Win(t, store, Claim("key")), Win(t, store, Claim("paying"))
+	_, transaction, err := store.BeginTransaction(t.Context(), paying)
+	Must(t, err)
+	server.Pause()
+	start := time.Now()
+	failures := TryAll(t, store, lease, 100*time.Millisecond)
+	failures["Commit"] = Limited(t, 100*time.Millisecond, func(ctx context.Context) error {
+		return transaction.Commit(ctx, paying, Result("answer"))
+	})
+	for operation, err := range failures {
+		Fails(t, operation, err, context.DeadlineExceeded)
+	}
+	if took := time.Since(start); took > 30*time.Second {
+		t.Errorf("six calls of 100 ms took %s", took)
+	}
+	server.Resume()
+	Eventually(t, idle)
+	IsRunning(t, store, "paying")
+	Must(t, store.Complete(t.Context(), paying, Result("answer")))
+	c := Claim("after")
+	for range 2 {
+		if again := Win(t, store, c); again.Attempt != 1 {
+			t.Errorf("it got attempt %d, want 1", again.Attempt)
+		}
+	}
+}
