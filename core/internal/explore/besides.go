@@ -169,13 +169,8 @@ func drawBeside(d *dice, p *Plan) []Step {
 
 // newer adds a line to the steps of a request whose process has a newer version.
 func (w *world) newer(steps string, who caller) string {
-	if steps == "" || strings.HasPrefix(steps, newerLine) {
-		return steps
-	}
-	for i := range w.plan.Requests {
-		if r := &w.plan.Requests[i]; r.ID == who.request && r.Newer {
-			return newerLine + steps
-		}
+	if r := w.plan.request(who.request); r != nil && r.Newer && steps != "" && !strings.HasPrefix(steps, newerLine) {
+		return newerLine + steps
 	}
 	return steps
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/failure"
@@ -17,17 +18,11 @@ var errCallback = errors.New("the callback's own panic")
 // leaves behind. No client may receive it.
 const brokenStatus = 299
 
-// entry is one callback on behalf of one request.
-type entry struct {
-	request int
-	in      Callback
-}
-
 // enter counts a call of a callback, and panics if the plan says so. The request -1
 // means no request in particular.
 func (p *pod) enter(request int, in Callback) {
 	w := p.world
-	if len(w.plan.Panics) == 0 || p.isDead() || !w.planned(entry{request, in}) {
+	if len(w.plan.Panics) == 0 || p.isDead() || !w.planned(request, in) {
 		return
 	}
 	w.add(Fact{Pod: p.ID, Request: request, Kind: Broke, Source: -1, N: int(in), Text: callbackNames[in]})
@@ -35,17 +30,15 @@ func (p *pod) enter(request int, in Callback) {
 }
 
 // planned reports whether the plan makes this call of a callback panic.
-func (w *world) planned(who entry) bool {
+func (w *world) planned(request int, in Callback) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	n := w.entries[who]
-	w.entries[who]++
-	for _, c := range w.plan.Panics {
-		if c.In == who.in && c.N == n && (c.Request == who.request || who.request < 0) {
-			return true
-		}
-	}
-	return false
+	call := Panicking{Request: request, In: in}
+	n := w.entries[call]
+	w.entries[call]++
+	return slices.ContainsFunc(w.plan.Panics, func(c Panicking) bool {
+		return c.In == in && c.N == n && (c.Request == request || request < 0)
+	})
 }
 
 func requestOf(ctx context.Context) int {

@@ -32,7 +32,8 @@ func (d *dice) span(low, high time.Duration) time.Duration {
 
 func pick[T any](d *dice, of ...T) T { return of[d.below(len(of))] }
 
-// Draw makes the plan of a seed.
+// Draw makes the plan of a seed. A new draw comes after the others, so that the rest of a
+// seed's plan stays as it is.
 func Draw(seed uint64) Plan {
 	d := &dice{state: mix(seed)}
 	p := Plan{Seed: seed, Policy: drawPolicy(d)}
@@ -84,8 +85,7 @@ func Draw(seed uint64) Plan {
 	return p
 }
 
-// drawSteps replaces handlers by handlers of one to three steps. The other draws come
-// first, as for drawUncertain.
+// drawSteps replaces handlers by handlers of one to three steps.
 func drawSteps(d *dice, p *Plan) {
 	for i := range p.Requests {
 		if d.percent(30) {
@@ -120,7 +120,7 @@ func drawSteps(d *dice, p *Plan) {
 }
 
 // drawKeys draws where keys come from, which requests and responses count, and how long
-// a response is kept. The other draws come first, as for drawUncertain.
+// a response is kept.
 func drawKeys(d *dice, p *Plan) {
 	p.Policy.KeyField, p.Policy.Include = d.percent(30), d.percent(30)
 	p.Policy.OnlySuccess = d.percent(30) && !p.Policy.Keep5xx && !p.panics(InClassifier)
@@ -134,7 +134,7 @@ func drawKeys(d *dice, p *Plan) {
 }
 
 // drawMemory lets a key be remembered. Half of these keys expire before the judge's own
-// requests at the end. The other draws come first, as for drawUncertain.
+// requests at the end.
 func drawMemory(d *dice, p *Policy) {
 	p.Remember = pick(d, 3*time.Second, time.Minute, 10*time.Minute)
 	if d.percent(50) {

@@ -6,7 +6,6 @@ import (
 )
 
 // drawUncertain adds lists of statuses, and handlers that do not know their outcome.
-// The other draws come first, so that these leave the rest of a seed's plan as it is.
 func drawUncertain(d *dice, p *Plan) {
 	if d.percent(50) {
 		drawLists(d, &p.Policy)
@@ -24,11 +23,7 @@ func drawUncertain(d *dice, p *Plan) {
 		}
 	}
 	for range pick(d, 0, 0, 0, 1, 2) {
-		fault := CallFault{
-			Request: d.below(len(p.Requests)), Op: Abandon, N: pick(d, 0, 0, 1), Mode: Mode(d.below(int(numModes))),
-			For: d.span(0, pick(d, 20*time.Millisecond, time.Second, 4*time.Second)),
-		}
-		p.fail(fault, pick(d, 1, 1, 5))
+		p.drawFault(d, d.below(len(p.Requests)), Abandon, pick(d, 0, 0, 1), 1, 1, 5)
 	}
 }
 
@@ -50,9 +45,13 @@ func drawLists(d *dice, p *Policy) {
 	}
 }
 
-// fail adds a fault of a single call, or of several in a row.
-func (p *Plan) fail(fault CallFault, calls int) {
-	for range calls {
+// drawFault adds a fault of a single call, or of one of the numbers of calls in a row.
+func (p *Plan) drawFault(d *dice, request int, op Op, n int, calls ...int) {
+	fault := CallFault{
+		Request: request, Op: op, N: n, Mode: Mode(d.below(int(numModes))),
+		For: d.span(0, pick(d, 20*time.Millisecond, time.Second, 4*time.Second)),
+	}
+	for range pick(d, calls...) {
 		p.Calls = append(p.Calls, fault)
 		fault.N++
 	}
@@ -64,14 +63,7 @@ func drawFaults(d *dice, p *Plan) {
 		ops = []Op{Acquire, Extend, Begin, Commit, Commit, Rollback, Release}
 	}
 	for range d.below(4) {
-		fault := CallFault{
-			Request: d.below(len(p.Requests)),
-			Op:      pick(d, ops...),
-			N:       pick(d, 0, 0, 0, 1, 1, 2, 3),
-			Mode:    Mode(d.below(int(numModes))),
-			For:     d.span(0, pick(d, 20*time.Millisecond, time.Second, 4*time.Second)),
-		}
-		p.fail(fault, pick(d, 1, 1, 1, 5))
+		p.drawFault(d, d.below(len(p.Requests)), pick(d, ops...), pick(d, 0, 0, 0, 1, 1, 2, 3), 1, 1, 1, 5)
 	}
 	lock := p.Policy.LockTTL
 	for range pick(d, 0, 0, 1, 1, 2) {

@@ -6,7 +6,7 @@ import (
 )
 
 // drawReconcilers lets pods reconcile. Half of the handlers do not know their outcome, so that
-// there is work. The other draws come first, as for drawUncertain.
+// there is work.
 func drawReconcilers(d *dice, p *Plan) {
 	lock := p.Policy.LockTTL
 	for i := range p.Requests {
@@ -27,11 +27,7 @@ func drawReconcilers(d *dice, p *Plan) {
 		}
 		p.Reconcilers = append(p.Reconcilers, r)
 		for range pick(d, 0, 0, 1, 2) {
-			fault := CallFault{
-				Request: questionID + n*maxQuestions + d.below(3), Op: pick(d, Acquire, Acquire, Extend, Complete, Release, Abandon),
-				Mode: Mode(d.below(int(numModes))), For: d.span(0, pick(d, 20*time.Millisecond, time.Second, 4*time.Second)),
-			}
-			p.fail(fault, pick(d, 1, 1, 4))
+			p.drawFault(d, questionID+n*maxQuestions+d.below(3), pick(d, Acquire, Acquire, Extend, Complete, Release, Abandon), 0, 1, 1, 4)
 		}
 	}
 }

@@ -230,7 +230,7 @@ func (h *handling) fact(f Fact) Fact {
 // recover is the policy's RecoverFunc. It checks whether an earlier attempt left an
 // effect.
 func (p *pod) recover(ctx context.Context, abandoned policy.Abandoned) (*policy.Response, error) {
-	id, _ := ctx.Value(requestKey{}).(int)
+	id := requestOf(ctx)
 	p.enter(id, InRecoverFunc)
 	failure.MarkExecuted(ctx) // the marks of a RecoverFunc do not count for the handler
 	sleep(p.world.plan.Find)

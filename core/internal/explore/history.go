@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -124,31 +125,16 @@ func (l *log) sorted() []Fact {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	slices.SortStableFunc(l.facts, func(a, b Fact) int {
-		switch {
-		case a.At != b.At:
-			return compare(a.At, b.At)
-		case a.Pod != b.Pod:
-			return compare(a.Pod, b.Pod)
-		case a.Request != b.Request:
-			return compare(a.Request, b.Request)
-		case a.Inner != b.Inner && b.Inner:
-			return -1
-		case a.Inner != b.Inner:
-			return 1
-		default:
-			return 0
-		}
+		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.Request, b.Request),
+			cmp.Compare(bit(a.Inner), bit(b.Inner)))
 	})
 	return l.facts
 }
 
-func compare[T int | time.Duration](a, b T) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
+// bit is 1 for true.
+func bit(b bool) int {
+	if b {
 		return 1
-	default:
-		return 0
 	}
+	return 0
 }

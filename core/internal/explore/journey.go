@@ -31,9 +31,7 @@ func (l *link) call(ctx context.Context, op Op, who caller, do func() verdict) v
 	if v.err != nil { // the end of a context wakes other goroutines, too
 		sleep(j.delay(5) % jitter)
 	}
-	if j.hold(4) {
-		j.faulty = true
-	}
+	j.faulty = j.hold(4) || j.faulty
 	j.log(Returned, v)
 	if errors.Is(v.err, errClient) {
 		panic(v.err)
@@ -50,11 +48,7 @@ func (j *journey) hold(leg int) bool { return j.pod.hold(0, j.delay(leg)) }
 
 // delay is how long one leg of the journey takes: 0.2 to 2 ms.
 func (j *journey) delay(leg int) time.Duration {
-	inner := 0
-	if j.who.inner {
-		inner = 1
-	}
-	d := j.world.hash(j.pod.ID, j.who.request, inner, int(j.op), j.n, leg)
+	d := j.world.hash(j.pod.ID, j.who.request, bit(j.who.inner), int(j.op), j.n, leg)
 	return 200*time.Microsecond + time.Duration(d%1_800_000)
 }
 

@@ -3,6 +3,7 @@ package explore
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -82,12 +83,7 @@ func (j *judge) single(r *run) {
 }
 
 func (p *Plan) kills(pod int) bool {
-	for _, o := range p.Outages {
-		if o.Pod == pod && o.Kind == Kill {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.Outages, func(o Outage) bool { return o.Pod == pod && o.Kind == Kill })
 }
 
 // protection: a handler keeps its lease while it runs. Faults and MaxRun are the
@@ -202,10 +198,7 @@ func (j *judge) replay(r *run) {
 // MarkExecuted, or because a list has the status. The store then keeps the engine's own
 // response.
 func (j *judge) brokeDown(key int) bool {
-	for _, r := range j.order {
-		if s := r.stopped; s != nil && r.key == key && r.keeps(j.plan) && (s.has(Panicked) || s.has(Silent)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(j.order, func(r *run) bool {
+		return r.stopped != nil && r.key == key && r.keeps(j.plan) && (r.stopped.has(Panicked) || r.stopped.has(Silent))
+	})
 }

@@ -2,6 +2,7 @@ package explore
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/oncekey/oncekey/core"
@@ -103,8 +104,7 @@ func (l *link) Keep(ctx context.Context, p storage.Place, ttl time.Duration) err
 	return l.call(ctx, op, l.world.callerOf(p.Token), func() verdict { return l.world.store.keep(p, ttl) }).err
 }
 
-// drawLimit limits the keys of the plan's scope, and lets it have more of them. The other draws
-// come first, as for drawUncertain.
+// drawLimit limits the keys of the plan's scope, and lets it have more of them.
 func drawLimit(d *dice, p *Plan) {
 	p.Limit = core.ScopeLimit{InFlight: pick(d, 0, 1, 1, 1, 2), PerMinute: pick(d, 0, 0, 1, 2, 4)}
 	if !p.isLimited() {
@@ -116,11 +116,7 @@ func drawLimit(d *dice, p *Plan) {
 		}
 	}
 	for range pick(d, 0, 0, 1, 2) {
-		fault := CallFault{
-			Request: d.below(len(p.Requests)), Op: pick(d, Admit, Admit, KeepPlace, LeavePlace), N: pick(d, 0, 0, 1),
-			Mode: Mode(d.below(int(numModes))), For: d.span(0, pick(d, 20*time.Millisecond, time.Second, 4*time.Second)),
-		}
-		p.fail(fault, pick(d, 1, 1, 5))
+		p.drawFault(d, d.below(len(p.Requests)), pick(d, Admit, Admit, KeepPlace, LeavePlace), pick(d, 0, 0, 1), 1, 1, 5)
 	}
 }
 
@@ -244,13 +240,10 @@ func (j *judge) places(r *run) {
 
 // settledBy reports whether the process knows at a time that its run is settled.
 func (r *run) settledBy(at time.Duration) bool {
-	for _, c := range r.calls {
+	return slices.ContainsFunc(r.calls, func(c storeCall) bool {
 		settles := c.op == Complete || c.op == Commit || c.op == Release || c.op == Abandon
-		if settles && c.err == nil && c.ended <= at && r.stopped != nil && c.began >= r.stopped.At {
-			return true
-		}
-	}
-	return false
+		return settles && c.err == nil && c.ended <= at && r.stopped != nil && c.began >= r.stopped.At
+	})
 }
 
 // limits judges the counts of the scope. Runs that met a fault count for nothing: their places

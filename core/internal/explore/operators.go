@@ -177,8 +177,7 @@ func (s *store) forget(key string) bool {
 	return r != nil && !r.isForgotten()
 }
 
-// drawOperations lets operators settle and forget keys. The other draws come first, as
-// for drawUncertain.
+// drawOperations lets operators settle and forget keys.
 func drawOperations(d *dice, p *Plan) {
 	for range 1 + d.below(3) {
 		p.Operations = append(p.Operations, Operation{

@@ -201,12 +201,15 @@ type Panicking struct {
 
 // rolling reports whether the pods differ in ExcludeFields.
 func (p *Plan) rolling() bool {
-	for _, pod := range p.Pods {
-		if pod.Exclude != p.Pods[0].Exclude {
-			return true
-		}
+	return slices.ContainsFunc(p.Pods, func(pod Pod) bool { return pod.Exclude != p.Pods[0].Exclude })
+}
+
+// request returns the request of an identity, or nil: the judge's own requests are not in the plan.
+func (p *Plan) request(id int) *Request {
+	if i := slices.IndexFunc(p.Requests, func(r Request) bool { return r.ID == id }); i >= 0 {
+		return &p.Requests[i]
 	}
-	return false
+	return nil
 }
 
 // quiet reports whether the plan has no faults.

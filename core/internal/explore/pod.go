@@ -110,7 +110,7 @@ func (p *pod) hold(request int, after time.Duration) bool {
 
 // Observe implements event.Observer.
 func (p *pod) Observe(ctx context.Context, e event.Event) {
-	id, _ := ctx.Value(requestKey{}).(int)
+	id := requestOf(ctx)
 	by := p.world.plan.sabotage
 	switch decision, panicked := isDecision(string(e.Result)), e.Result == event.CallbackPanicked; {
 	case decision && by == losesDecisions, !decision && by == losesSettlement, panicked && by == hidesPanics:

@@ -3,7 +3,6 @@ package explore
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -118,12 +117,7 @@ func (w *world) runReal() (settled time.Duration, err error) {
 // finish sends requests for each key to each pod until the key is released, and ends
 // the pods. A key that stays busy for realPatience is blocked.
 func (w *world) finish(pods map[int]*pod) {
-	serving := []*pod{newPod(w, Pod{ID: len(w.plan.Pods) + 100, Exclude: w.plan.Pods[0].Exclude})}
-	for _, p := range w.plan.Pods {
-		if !w.plan.ends(p.ID) {
-			serving = append(serving, pods[p.ID])
-		}
-	}
+	serving := w.serving(pods)
 	id := probeID
 	probe := func(p *pod, r *Request, flags Flags) (busy bool) {
 		id++
@@ -209,7 +203,7 @@ func (r *reality) report() error {
 	ctx, cancel := context.WithTimeout(context.Background(), realPatience)
 	defer cancel()
 	for _, request := range r.world.plan.keys() {
-		key := storage.Key(r.world.tenant, http.MethodPost, path, keyName(request.Key))
+		key := r.world.storageKey(request.Key)
 		held, err := insist(ctx, func() (*storage.Record, error) { return r.Inspector.Lookup(ctx, key) })
 		if err != nil {
 			return fmt.Errorf("look a key up: %w", err)

@@ -245,16 +245,15 @@ func (l *link) look(ctx context.Context, q question, before time.Duration, do fu
 	who := caller{request: -1000 - 100*q.reconciler - q.key}
 	j := journey{link: l, op: numOps, who: who, n: l.world.count(who, Acquire)}
 	j.hold(2)
-	if err := j.pass(ctx, before+j.delay(0)); err != nil {
-		sleep(j.delay(3))
-		return err
+	err := j.pass(ctx, before+j.delay(0))
+	if err == nil {
+		do()
+		err = j.pass(ctx, j.delay(1))
 	}
-	do()
-	if err := j.pass(ctx, j.delay(1)); err != nil {
+	if err != nil {
 		sleep(j.delay(3))
-		return err
 	}
-	return nil
+	return err
 }
 
 // lastKey is the highest key of the plan.

@@ -10,15 +10,8 @@ import (
 
 // refuses reports whether the store refuses the result of a request for good.
 func (s *store) refuses(res storage.Result, caller int) bool {
-	if res.State == storage.Unreplayable && len(res.Sketch) == 0 {
-		return false
-	}
-	for i := range s.plan.Requests {
-		if r := &s.plan.Requests[i]; r.ID == caller {
-			return r.Refused
-		}
-	}
-	return false
+	r := s.plan.request(caller)
+	return r != nil && r.Refused && (res.State != storage.Unreplayable || len(res.Sketch) > 0)
 }
 
 // refusal is the error of a result that the store refuses for good. In a transaction it
@@ -30,8 +23,7 @@ func refusal(op Op) error {
 	return storage.ErrNotStorable
 }
 
-// drawRefusals lets the store refuse some responses for good. The other draws come first,
-// as for drawUncertain.
+// drawRefusals lets the store refuse some responses for good.
 func drawRefusals(d *dice, p *Plan) {
 	for i := range p.Requests {
 		p.Requests[i].Refused = d.percent(50)

@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"slices"
 	"time"
 
 	"github.com/oncekey/oncekey/failure"
@@ -103,10 +104,6 @@ func (r *run) guarded() bool { return r.started != nil && r.started.has(Guarded)
 // runsOf sorts the facts by their requests.
 func runsOf(p *Plan, h History) (order []*run, byID map[int]*run) {
 	byID = make(map[int]*run, len(p.Requests)+4)
-	plans := make(map[int]*Request, len(p.Requests))
-	for i := range p.Requests {
-		plans[p.Requests[i].ID] = &p.Requests[i]
-	}
 	for i := range h.Facts {
 		f := &h.Facts[i]
 		if f.Request < 0 {
@@ -114,7 +111,7 @@ func runsOf(p *Plan, h History) (order []*run, byID map[int]*run) {
 		}
 		r := byID[f.Request]
 		if r == nil {
-			r = &run{id: f.Request, plan: plans[f.Request], pod: f.Pod}
+			r = &run{id: f.Request, plan: p.request(f.Request), pod: f.Pod}
 			byID[f.Request] = r
 			order = append(order, r)
 		}
@@ -225,11 +222,11 @@ func (r *run) observed(f *Fact) {
 	}
 }
 
+var decisions = []string{
+	"execute", "replay", "no_key", "skipped", "in_progress", "key_reused", "not_replayable", "key_expired", "outcome_unknown", "refused",
+	"scope_limited", "unprotected", "unavailable",
+}
+
 func isDecision(event string) bool {
-	switch event {
-	case "execute", "replay", "no_key", "skipped", "in_progress", "key_reused", "not_replayable", "key_expired", "outcome_unknown", "refused", "scope_limited", "unprotected", "unavailable":
-		return true
-	default:
-		return false
-	}
+	return slices.Contains(decisions, event)
 }

@@ -91,12 +91,9 @@ func (j *judge) closed(f *Fact, c *closing) {
 
 // serves reports whether a request of the pod was open at that time.
 func (j *judge) serves(pod int, at time.Duration) bool {
-	for _, r := range j.order {
-		if r.pod == pod && r.sent != nil && (r.shown == nil || r.shown.At >= at) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(j.order, func(r *run) bool {
+		return r.pod == pod && r.sent != nil && (r.shown == nil || r.shown.At >= at)
+	})
 }
 
 // onlyStops reports whether the plan shuts pods down and has no other fault.

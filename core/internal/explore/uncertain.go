@@ -90,13 +90,9 @@ func (j *judge) heldAgain(r, uncertain *run) bool {
 		if other.key != r.key || other.noKey() {
 			continue
 		}
-		if other.renewed >= uncertain.abandoned {
+		again := slices.ContainsFunc(other.grants, func(g *Fact) bool { return g.At >= uncertain.abandoned && g.At <= r.shown.At })
+		if again || other.renewed >= uncertain.abandoned {
 			return true
-		}
-		for _, g := range other.grants {
-			if g.At >= uncertain.abandoned && g.At <= r.shown.At {
-				return true
-			}
 		}
 		lingers := other.shown == nil || other.shown.At >= r.sent.At || other.deferred > 0 ||
 			slices.ContainsFunc(other.calls, func(c storeCall) bool { return c.ended >= r.sent.At })
@@ -109,10 +105,5 @@ func (j *judge) heldAgain(r, uncertain *run) bool {
 
 // releasedAfter reports whether a later attempt has released the key.
 func (j *judge) releasedAfter(uncertain *run) bool {
-	for _, other := range j.order {
-		if other.key == uncertain.key && other.released > uncertain.abandoned {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(j.order, func(other *run) bool { return other.key == uncertain.key && other.released > uncertain.abandoned })
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -26,9 +27,9 @@ type world struct {
 	tenant  string // the scope of all requests
 	tokens  map[storage.Token]caller
 	counts  map[caller]*[numOps]int
-	entries map[entry]int
-	names   map[string]bool // storage keys of the calls inside handlers
-	numbers map[string]int  // keys of the plan, by their storage keys
+	entries map[Panicking]int // calls of callbacks; N is zero
+	names   map[string]bool   // storage keys of the calls inside handlers
+	numbers map[string]int    // keys of the plan, by their storage keys
 
 	questions map[int]int      // how many each reconciler has asked
 	asking    map[question]int // the identities of the last ones
@@ -64,7 +65,7 @@ func newWorld(plan *Plan) *world {
 	w := &world{
 		log: log{start: now, facts: make([]Fact, 0, 256)}, plan: plan,
 		store:  &store{start: now, plan: plan, records: map[string]*record{}, lives: map[string]int{}, scopes: map[string]*scope{}},
-		tenant: cmp.Or(plan.real.tenant, "tenant"), tokens: map[storage.Token]caller{}, counts: map[caller]*[numOps]int{}, entries: map[entry]int{}, names: map[string]bool{},
+		tenant: cmp.Or(plan.real.tenant, "tenant"), tokens: map[storage.Token]caller{}, counts: map[caller]*[numOps]int{}, entries: map[Panicking]int{}, names: map[string]bool{},
 		numbers: map[string]int{}, questions: map[int]int{}, asking: map[question]int{},
 	}
 	for _, r := range plan.Requests {
@@ -125,27 +126,27 @@ func (w *world) end(p *pod, o Outage) {
 	}
 }
 
-// probe sends a request for each key to a fresh pod and to one that still serves,
-// and then shuts all pods down.
-func (w *world) probe(pods map[int]*pod) {
-	fresh := newPod(w, Pod{ID: len(w.plan.Pods) + 100, Exclude: w.plan.Pods[0].Exclude})
-	serving := []*pod{fresh}
+// serving returns a fresh pod, and the pods that still serve.
+func (w *world) serving(pods map[int]*pod) []*pod {
+	serving := []*pod{newPod(w, Pod{ID: len(w.plan.Pods) + 100, Exclude: w.plan.Pods[0].Exclude})}
 	for _, p := range w.plan.Pods {
 		if !w.plan.ends(p.ID) {
 			serving = append(serving, pods[p.ID])
 		}
 	}
+	return serving
+}
+
+// probe sends a request for each key to a fresh pod and to one that still serves,
+// and then shuts all pods down.
+func (w *world) probe(pods map[int]*pod) {
+	serving := w.serving(pods)
 	asking := serving
 	if len(asking) > 2 { // one of the other pods is enough
-		asking = []*pod{fresh, serving[1+w.hash(fresh.ID)%uint64(len(serving)-1)]}
+		asking = []*pod{serving[0], serving[1+w.hash(serving[0].ID)%uint64(len(serving)-1)]}
 	}
 	id := probeID
-	asked := map[int]bool{}
-	for _, r := range w.plan.Requests {
-		if asked[r.Key] {
-			continue
-		}
-		asked[r.Key] = true
+	for _, r := range w.plan.keys() {
 		for _, p := range asking {
 			at := w.since() + time.Millisecond
 			w.send(p, &Request{ID: id, Pod: p.ID, Key: r.Key, At: at, Body: r.Body, Handler: []Step{{Do: Effect}}}, Probing)
@@ -159,22 +160,12 @@ func (w *world) probe(pods map[int]*pod) {
 
 // ends reports whether the plan kills the pod or shuts it down.
 func (p *Plan) ends(pod int) bool {
-	for _, o := range p.Outages {
-		if o.Pod == pod && (o.Kind == Kill || o.Kind == Stop) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.Outages, func(o Outage) bool { return o.Pod == pod && (o.Kind == Kill || o.Kind == Stop) })
 }
 
 // report adds the final contents of the store.
 func (w *world) report() {
-	asked := map[int]bool{}
-	for _, r := range w.plan.Requests {
-		if asked[r.Key] {
-			continue
-		}
-		asked[r.Key] = true
+	for _, r := range w.plan.keys() {
 		held := w.store.records[w.storageKey(r.Key)]
 		f := Fact{Pod: -1, Request: -1, Kind: Holds, Key: r.Key, Source: -1, Text: "nothing"}
 		if held != nil && held.result.State != 0 {
@@ -186,12 +177,8 @@ func (w *world) report() {
 
 // isDead reports whether the pod was killed.
 func (w *world) isDead(pod int) bool {
-	for _, o := range w.plan.Outages {
-		if o.Pod == pod && o.Kind == Kill && o.From <= w.since() {
-			return true
-		}
-	}
-	return false
+	now := w.since()
+	return slices.ContainsFunc(w.plan.Outages, func(o Outage) bool { return o.Pod == pod && o.Kind == Kill && o.From <= now })
 }
 
 // add records a fact. A killed process has no facts, although its engine must still
@@ -227,10 +214,9 @@ func (w *world) introduce(ctx context.Context, p *pod, c storage.Claim) caller {
 
 // reader is the request that reads the record of a key.
 func (w *world) reader(ctx context.Context, key string) caller {
-	id, _ := ctx.Value(requestKey{}).(int)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return caller{request: id, inner: w.names[key]}
+	return caller{request: requestOf(ctx), inner: w.names[key]}
 }
 
 func (w *world) callerOf(token storage.Token) caller {
