@@ -29,14 +29,23 @@ var stepNames = map[StepKind]string{
 	MarkRetryable: "MarkRetryable", MarkUncertain: "MarkUncertain", Flush: "flush", Respond: "respond", Write: "write", Panic: "panic", CallDo: "core.Do", Keep: "KeepFor", InStep: "core.Step", Beside: "go core.Step",
 }
 
+// option is a part of a plan that is described only if it is on.
+type option struct {
+	on   bool
+	text string
+}
+
+func (o option) describe(b *strings.Builder, separator string) {
+	if o.on {
+		b.WriteString(separator + o.text)
+	}
+}
+
 func (p *Plan) describe(b *strings.Builder) {
 	y := p.Policy
 	fmt.Fprintf(b, "policy: TTL %v, Remember %v, LockTTL %v, StoreTimeout %v, Wait %v, MaxRun %v, MaxResponseBytes %d, OnAbandoned %s",
 		y.TTL, y.Remember, y.LockTTL, y.StoreTimeout, y.Wait, y.MaxRun, y.MaxResponse, [...]string{"Reexecute", "Refuse", "Recover"}[y.Abandoned])
-	for _, option := range []struct {
-		on   bool
-		name string
-	}{
+	for _, option := range []option{
 		{y.FailOpen, "FailOpen"},
 		{y.Transactional, "Transactional"},
 		{y.Observe, "Observe"},
@@ -47,24 +56,13 @@ func (p *Plan) describe(b *strings.Builder) {
 		{y.KeyField, "KeyField"},
 		{y.OtherHeaders, "other headers, KeyFormat, RedactFields"},
 		{p.Near, "a store that needs no claim of a retry"},
+		{len(y.Release) > 0, "Release=" + strings.Join(y.Release, ",")},
+		{len(y.Keep) > 0, "Keep=" + strings.Join(y.Keep, ",")},
+		{len(y.Uncertain) > 0, "Uncertain=" + strings.Join(y.Uncertain, ",")},
+		{p.Unsettled > 0, fmt.Sprintf("MaxUnsettled %d", p.Unsettled)},
+		{p.isLimited(), fmt.Sprintf("at most %d keys in flight and %d new ones a minute", p.Limit.InFlight, p.Limit.PerMinute)},
 	} {
-		if option.on {
-			fmt.Fprintf(b, ", %s", option.name)
-		}
-	}
-	for _, list := range []struct {
-		name     string
-		statuses []string
-	}{{"Release", y.Release}, {"Keep", y.Keep}, {"Uncertain", y.Uncertain}} {
-		if len(list.statuses) > 0 {
-			fmt.Fprintf(b, ", %s=%s", list.name, strings.Join(list.statuses, ","))
-		}
-	}
-	if p.Unsettled > 0 {
-		fmt.Fprintf(b, ", MaxUnsettled %d", p.Unsettled)
-	}
-	if p.isLimited() {
-		fmt.Fprintf(b, ", at most %d keys in flight and %d new ones a minute", p.Limit.InFlight, p.Limit.PerMinute)
+		option.describe(b, ", ")
 	}
 	b.WriteByte('\n')
 	for _, pod := range p.Pods {
@@ -79,20 +77,14 @@ func (p *Plan) describe(b *strings.Builder) {
 		for _, s := range r.Handler {
 			fmt.Fprintf(b, " %s", s)
 		}
-		if r.Skip {
-			b.WriteString("; a dry run")
-		}
-		if r.NoKey {
-			b.WriteString("; without a key")
-		}
-		if r.Newer {
-			b.WriteString("; its process writes newer steps")
-		}
-		if r.Refused {
-			b.WriteString("; the store refuses its response for good")
-		}
-		if r.Leave > 0 {
-			fmt.Fprintf(b, "; its client leaves after %v", r.Leave)
+		for _, option := range []option{
+			{r.Skip, "a dry run"},
+			{r.NoKey, "without a key"},
+			{r.Newer, "its process writes newer steps"},
+			{r.Refused, "the store refuses its response for good"},
+			{r.Leave > 0, fmt.Sprintf("its client leaves after %v", r.Leave)},
+		} {
+			option.describe(b, "; ")
 		}
 		b.WriteByte('\n')
 	}

@@ -53,25 +53,14 @@ func changes(p *Plan) []change {
 	for i := range p.Pods {
 		all = append(all, func(p *Plan) bool { return p.dropPod(i) })
 	}
-	for i := range p.Outages {
-		all = append(all, func(p *Plan) bool { p.Outages = slices.Delete(p.Outages, i, i+1); return true })
-	}
-	for i := range p.Calls {
-		all = append(all, func(p *Plan) bool { p.Calls = slices.Delete(p.Calls, i, i+1); return true })
-	}
-	for i := range p.Jumps {
-		all = append(all, func(p *Plan) bool { p.Jumps = slices.Delete(p.Jumps, i, i+1); return true })
-	}
-	for i := range p.Panics {
-		all = append(all, func(p *Plan) bool { p.Panics = slices.Delete(p.Panics, i, i+1); return true })
-	}
-	for i := range p.Operations {
-		all = append(all, func(p *Plan) bool { p.Operations = slices.Delete(p.Operations, i, i+1); return true })
-	}
-	for i := range p.Reconcilers {
-		all = append(all, func(p *Plan) bool { p.Reconcilers = slices.Delete(p.Reconcilers, i, i+1); return true })
-	}
-	all = append(all, policyChanges...)
+	all = slices.Concat(all,
+		removals(p, func(p *Plan) *[]Outage { return &p.Outages }),
+		removals(p, func(p *Plan) *[]CallFault { return &p.Calls }),
+		removals(p, func(p *Plan) *[]Jump { return &p.Jumps }),
+		removals(p, func(p *Plan) *[]Panicking { return &p.Panics }),
+		removals(p, func(p *Plan) *[]Operation { return &p.Operations }),
+		removals(p, func(p *Plan) *[]Reconciler { return &p.Reconcilers }),
+		policyChanges)
 	for i := range p.Requests {
 		all = append(all, requestChanges(p, i)...)
 	}
@@ -94,6 +83,14 @@ func changes(p *Plan) []change {
 			func(p *Plan) bool { return round(&p.Reconcilers[i].For) },
 			func(p *Plan) bool { return round(&p.Reconcilers[i].After) },
 			func(p *Plan) bool { return set(&p.Reconcilers[i].Takes, time.Millisecond) })
+	}
+	return all
+}
+
+// removals remove one element of a list each.
+func removals[T any](p *Plan, list func(*Plan) *[]T) (all []change) {
+	for i := range *list(p) {
+		all = append(all, func(p *Plan) bool { *list(p) = slices.Delete(*list(p), i, i+1); return true })
 	}
 	return all
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -60,74 +61,44 @@ func (f *Fact) sentence() string {
 	return text
 }
 
-func (f *Fact) action() string {
-	switch f.Kind {
-	case Sent:
-		return fmt.Sprintf("client sends key %d %s", f.Key, strings.Join(strings.Fields(f.Text), " "))
-	case Left:
-		return "client disconnects"
-	case Shown:
-		return fmt.Sprintf("client receives %d%s %q", f.Status, f.flagWords(), f.Text)
-	case Unshown:
-		return fmt.Sprintf("client receives no response (%d%s %q)", f.Status, f.flagWords(), f.Text)
-	case Observed:
-		return "event " + f.Text
-	case Closing:
-		return "Shutdown begins"
-	case Closed:
-		return "Shutdown returns"
-	case Operated:
-		return fmt.Sprintf("operator changes key %d", f.Key)
-	case LookedUp:
-		return fmt.Sprintf("operator finds key %d %s", f.Key, f.Text)
-	case Changed:
-		return fmt.Sprintf("     key %d at the store: %s by hand", f.Key, f.Text)
-	case Handled:
-		return fmt.Sprintf("operator is done with key %d", f.Key)
-	case Rested:
-		return "Reconcile returns"
-	case Holds:
-		return fmt.Sprintf("in the end the store holds for key %d: %s %d", f.Key, f.Text, f.Status)
-	default:
-		return f.inside()
-	}
+// actions has the sentences of the kinds. Words in capital letters stand for the fact's fields.
+var actions = [...]string{
+	Sent:     "client sends key KEY BODY",
+	Left:     "client disconnects",
+	Shown:    "client receives STATUSFLAGS QUOTED",
+	Unshown:  "client receives no response (STATUSFLAGS QUOTED)",
+	Started:  "handler startsFLAGS",
+	Ran:      "handler: TEXT",
+	Broke:    "the TEXT panics",
+	Took:     "EFFECTFLAGS",
+	Stopped:  "handler ends, status STATUSFLAGS",
+	Called:   "  OP #NUMBER ->",
+	Applied:  "     OP #NUMBER at the store: TEXT",
+	Returned: "  OP #NUMBER <- TEXT",
+	Observed: "event TEXT",
+	Closing:  "Shutdown begins",
+	Closed:   "Shutdown returns",
+	Holds:    "in the end the store holds for key KEY: TEXT STATUS",
+	Stepped:  "STEP NUMBERFLAGS",
+	Recorded: "step NUMBER is done",
+	Operated: "operator changes key KEY",
+	LookedUp: "operator finds key KEY TEXT",
+	Changed:  "     key KEY at the store: TEXT by hand",
+	Handled:  "operator is done with key KEY",
+	Entered:  "step NUMBER begins",
+	Inquired: "reconciler claims key KEY",
+	Asked:    "FindFunc is asked about key KEY",
+	Answered: "FindFunc answers: TEXT",
+	Rested:   "Reconcile returns",
 }
 
-// inside describes a fact of a handler or of a call at the store.
-func (f *Fact) inside() string {
-	switch f.Kind {
-	case Started:
-		return "handler starts" + f.flagWords()
-	case Broke:
-		return "the " + f.Text + " panics"
-	case Ran:
-		if f.Text == recovers && f.N >= 0 {
-			return fmt.Sprintf("%s, told of step %d", f.Text, f.N)
-		}
-		return "handler: " + f.Text
-	case Inquired:
-		return fmt.Sprintf("reconciler claims key %d", f.Key)
-	case Asked:
-		return fmt.Sprintf("FindFunc is asked about key %d", f.Key)
-	case Answered:
-		return fmt.Sprintf("FindFunc answers: %s", f.Text)
-	case Entered:
-		return fmt.Sprintf("step %d begins", f.N)
-	case Stepped:
-		return fmt.Sprintf("STEP %d%s", f.N, f.flagWords())
-	case Recorded:
-		return fmt.Sprintf("step %d is done", f.N)
-	case Took:
-		return "EFFECT" + f.flagWords()
-	case Stopped:
-		return fmt.Sprintf("handler ends, status %d%s", f.Status, f.flagWords())
-	case Called:
-		return fmt.Sprintf("  %s #%d ->", opNames[f.Op], f.N)
-	case Applied:
-		return fmt.Sprintf("     %s #%d at the store: %s", opNames[f.Op], f.N, f.Text)
-	default:
-		return fmt.Sprintf("  %s #%d <- %s", opNames[f.Op], f.N, f.Text)
+func (f *Fact) action() string {
+	action := actions[f.Kind]
+	if f.Kind == Ran && f.Text == recovers && f.N >= 0 {
+		action = "TEXT, told of step NUMBER"
 	}
+	return strings.NewReplacer("KEY", fmt.Sprint(f.Key), "STATUS", fmt.Sprint(f.Status), "NUMBER", fmt.Sprint(f.N), "OP", opNames[f.Op],
+		"FLAGS", f.flagWords(), "QUOTED", strconv.Quote(f.Text), "BODY", strings.Join(strings.Fields(f.Text), " "), "TEXT", f.Text).Replace(action)
 }
 
 var flagNames = []struct {

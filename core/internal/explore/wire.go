@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core/storage"
+	faultproxy "github.com/oncekey/oncekey/internal/testkit/proxy"
 )
 
 // wire connects a pod to a real store. A fault of the plan is applied to the pod's
@@ -177,19 +178,19 @@ func (l *wire) under(j *journey) verdict {
 		}
 		return verdict{err: errClient, source: -1}
 	case Slow:
-		time.AfterFunc(j.fault.For, l.harm(mode, which))
+		time.AfterFunc(j.fault.For, l.harm(faultOf(mode), which))
 	case Late:
-		end := l.harm(mode, which)
+		end := l.harm(faultOf(mode), which)
 		defer time.AfterFunc(j.fault.For, end)
 	case Hang: // a request already sent must not arrive
-		end := l.harm(mode, which)
+		end := l.harm(faultOf(mode), which)
 		defer func() {
-			reset := l.harm(Refused, which)
+			reset := l.harm(faultproxy.Refuse(), which)
 			end()
 			reset()
 		}()
 	default:
-		defer l.harm(mode, which)()
+		defer l.harm(faultOf(mode), which)()
 	}
 	return j.do()
 }

@@ -14,8 +14,7 @@ type trouble struct {
 
 // harm starts a fault on one of the pod's networks, or on all of them if which is
 // even. It returns a function that ends the fault.
-func (l *wire) harm(mode Mode, which int) (end func()) {
-	fault := faultOf(mode)
+func (l *wire) harm(fault faultproxy.Fault, which int) (end func()) {
 	var ends []func()
 	for i, where := range l.Networks {
 		if which%2 == 0 || i == which/2%len(l.Networks) {
@@ -92,12 +91,11 @@ func (r *reality) disconnect(n int, o Outage) {
 	}
 	sleep(o.From)
 	var ends []func()
+	if o.Kind == Kill {
+		n = 0 // all networks
+	}
 	for _, l := range r.wiresOf(o.Pod) {
-		for i, where := range l.Networks {
-			if o.Kind == Kill || n%2 == 0 || i == n/2%len(l.Networks) {
-				ends = append(ends, l.begin(&trouble{fault, where}))
-			}
-		}
+		ends = append(ends, l.harm(fault, n))
 	}
 	if o.Kind == Kill { // a killed pod never reconnects
 		return
