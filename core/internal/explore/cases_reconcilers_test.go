@@ -17,7 +17,7 @@ var reconcilerCases = []planned{
 			Policy:      defaultPolicy(),
 			Pods:        pods(2),
 			Requests:    []Request{uncertain()},
-			Reconcilers: []Reconciler{patientReconciler(0, Again), changedReconciler(patientReconciler(1, Again), func(r *Reconciler) { r.From = 160 * ms })},
+			Reconcilers: []Reconciler{patientReconciler(0, Again), changed(patientReconciler(1, Again), func(r *Reconciler) { r.From = 160 * ms })},
 			Calls:       []CallFault{{Request: questionID, Op: Acquire, Mode: Slow, For: 300 * ms}},
 		},
 	},
@@ -30,8 +30,8 @@ var reconcilerCases = []planned{
 			Pods:     pods(2),
 			Requests: []Request{uncertain(Step{Do: Effect})},
 			Reconcilers: []Reconciler{
-				changedReconciler(patientReconciler(0, Truth), func(r *Reconciler) { r.Takes, r.FindTimeout = 2*time.Second, 5*time.Second }),
-				changedReconciler(patientReconciler(1, Truth), func(r *Reconciler) { r.From, r.Backoff, r.Responds = 500*ms, 10*ms, true }),
+				changed(patientReconciler(0, Truth), func(r *Reconciler) { r.Takes, r.FindTimeout = 2*time.Second, 5*time.Second }),
+				changed(patientReconciler(1, Truth), func(r *Reconciler) { r.From, r.Backoff, r.Responds = 500*ms, 10*ms, true }),
 			},
 			Outages: []Outage{{Pod: 0, Kind: Partition, From: 250 * ms, For: 5 * time.Second}},
 		},
@@ -45,8 +45,8 @@ var reconcilerCases = []planned{
 			Pods:     pods(2),
 			Requests: []Request{uncertain(), {ID: 1, Key: 1, At: 2 * ms, Handler: []Step{{Do: MarkUncertain}}}},
 			Reconcilers: []Reconciler{
-				changedReconciler(patientReconciler(0, Again), func(r *Reconciler) { r.Alone, r.Takes = true, 800*ms }),
-				changedReconciler(patientReconciler(1, Again), func(r *Reconciler) { r.From = 300 * ms }),
+				changed(patientReconciler(0, Again), func(r *Reconciler) { r.Alone, r.Takes = true, 800*ms }),
+				changed(patientReconciler(1, Again), func(r *Reconciler) { r.From = 300 * ms }),
 			},
 		},
 	},
@@ -57,12 +57,7 @@ var reconcilerCases = []planned{
 			Policy:      with(func(p *Policy) { p.Abandoned = Refuse }),
 			Pods:        pods(1),
 			Requests:    []Request{uncertain()},
-			Reconcilers: []Reconciler{changedReconciler(patientReconciler(0, Fails, Again), func(r *Reconciler) { r.Backoff, r.MaxAttempts, r.For = 10*ms, 3, 2*time.Second })},
+			Reconcilers: []Reconciler{changed(patientReconciler(0, Fails, Again), func(r *Reconciler) { r.Backoff, r.MaxAttempts, r.For = 10*ms, 3, 2*time.Second })},
 		},
 	},
-}
-
-func changedReconciler(r Reconciler, change func(*Reconciler)) Reconciler {
-	change(&r)
-	return r
 }

@@ -36,54 +36,31 @@ var cases = []planned{
 		// Case 35: a duplicate waits for a handler of another process. The engine asks the
 		// store again, and the duplicate gets the replay.
 		name: "a duplicate waits across pods",
-		plan: Plan{
-			Policy: with(func(p *Policy) { p.Wait = 10 * time.Second }),
-			Pods:   pods(2),
-			Requests: []Request{
-				{ID: 0, Pod: 0, At: ms, Handler: []Step{{Do: Sleep, For: 300 * ms}, {Do: CarefulEffect}}},
-				{ID: 1, Pod: 1, At: 10 * ms, Handler: []Step{{Do: CarefulEffect}}},
-			},
-		},
+		plan: changed(twice(10*ms, Step{Do: Sleep, For: 300 * ms}, Step{Do: CarefulEffect}), func(p *Plan) { p.Policy.Wait = 10 * time.Second }),
 	},
 	{
 		// Case 35: with FailOpen no handler runs twice.
 		name: "a duplicate waits across pods with FailOpen",
-		plan: Plan{
-			Policy: with(func(p *Policy) { p.Wait, p.FailOpen = 10*time.Second, true }),
-			Pods:   pods(2),
-			Requests: []Request{
-				{ID: 0, Pod: 0, At: ms, Handler: []Step{{Do: Sleep, For: 300 * ms}, {Do: CarefulEffect}}},
-				{ID: 1, Pod: 1, At: 10 * ms, Handler: []Step{{Do: CarefulEffect}}},
-			},
-		},
+		plan: changed(twice(10*ms, Step{Do: Sleep, For: 300 * ms}, Step{Do: CarefulEffect}), func(p *Plan) {
+			p.Policy.Wait, p.Policy.FailOpen = 10*time.Second, true
+		}),
 	},
 	{
 		// Case 36: the last renewal hangs. The handler's context ends with the lease, before
 		// the call returns.
 		name: "a renewal hangs past the end of the lease",
-		plan: Plan{
-			Policy: with(func(p *Policy) { p.LockTTL, p.StoreTimeout = 3*time.Second, time.Second }),
-			Pods:   pods(2),
-			Requests: []Request{
-				{ID: 0, Pod: 0, At: ms, Handler: []Step{{Do: Sleep, For: 3150 * ms}, {Do: CarefulEffect}}},
-				{ID: 1, Pod: 1, At: 3010 * ms, Handler: []Step{{Do: CarefulEffect}}},
-			},
-			Outages: []Outage{{Pod: 0, Kind: Partition, From: 900 * ms, For: 6 * time.Second}},
-		},
+		plan: changed(twice(3010*ms, Step{Do: Sleep, For: 3150 * ms}, Step{Do: CarefulEffect}), func(p *Plan) {
+			p.Policy.LockTTL, p.Policy.StoreTimeout = 3*time.Second, time.Second
+			p.Outages = []Outage{{Pod: 0, Kind: Partition, From: 900 * ms, For: 6 * time.Second}}
+		}),
 	},
 	{
 		// Case 37: the process is cut off for longer than its lease, and another process runs
 		// the handler. No client gets the first handler's response.
 		name: "a response after the lease is not confirmed",
-		plan: Plan{
-			Policy: defaultPolicy(),
-			Pods:   pods(2),
-			Requests: []Request{
-				{ID: 0, Pod: 0, At: ms, Handler: []Step{{Do: Effect}, {Do: Sleep, For: 3 * time.Second}}},
-				{ID: 1, Pod: 1, At: 2 * time.Second, Handler: []Step{{Do: CarefulEffect}}},
-			},
-			Outages: []Outage{{Pod: 0, Kind: Partition, From: 100 * ms, For: 8 * time.Second}},
-		},
+		plan: changed(twice(2*time.Second, Step{Do: Effect}, Step{Do: Sleep, For: 3 * time.Second}), func(p *Plan) {
+			p.Outages = []Outage{{Pod: 0, Kind: Partition, From: 100 * ms, For: 8 * time.Second}}
+		}),
 	},
 	{
 		// Case 37: once the lease has ended, a duplicate in the same process does not get
@@ -104,14 +81,7 @@ var cases = []planned{
 		// Case 40: the pods of a rolling deployment differ in ExcludeFields. A retry
 		// with the same bytes is a replay at both.
 		name: "a retry meets a pod with another ExcludeFields",
-		plan: Plan{
-			Policy: defaultPolicy(),
-			Pods:   []Pod{{ID: 0, Exclude: true}, {ID: 1}},
-			Requests: []Request{
-				{ID: 0, Pod: 0, At: ms, Handler: []Step{{Do: CarefulEffect}}},
-				{ID: 1, Pod: 1, At: 100 * ms, Handler: []Step{{Do: CarefulEffect}}},
-			},
-		},
+		plan: changed(twice(100*ms, Step{Do: CarefulEffect}), func(p *Plan) { p.Pods[0].Exclude = true }),
 	},
 	{
 		// A Shutdown that gave up is called again when all handlers have returned.
@@ -130,15 +100,9 @@ var cases = []planned{
 		// Case 41: the machines are suspended, and the store's clock continues. Another
 		// process takes the key over, and the first handler then checks the wall clock.
 		name: "a handler wakes up on a machine that was suspended",
-		plan: Plan{
-			Policy: defaultPolicy(),
-			Pods:   pods(2),
-			Requests: []Request{
-				{ID: 0, Pod: 0, At: ms, Handler: []Step{{Do: Sleep, For: 300 * ms}, {Do: CarefulEffect}}},
-				{ID: 1, Pod: 1, At: 120 * ms, Handler: []Step{{Do: CarefulEffect}}},
-			},
-			Jumps: []Jump{{Kind: Suspension, At: 100 * ms, By: 5 * time.Second}},
-		},
+		plan: changed(twice(120*ms, Step{Do: Sleep, For: 300 * ms}, Step{Do: CarefulEffect}), func(p *Plan) {
+			p.Jumps = []Jump{{Kind: Suspension, At: 100 * ms, By: 5 * time.Second}}
+		}),
 	},
 	{
 		// Case 41: the machine wakes up before the end of its lease, and cannot reach the
@@ -171,23 +135,18 @@ var cases = []planned{
 		// Case 39: the store's client panics in a renewal and in the settlement, and the
 		// Observer panics on both events.
 		name: "the store's client and the Observer panic",
-		plan: Plan{
-			Policy:   defaultPolicy(),
-			Pods:     pods(2),
-			Requests: twice(3*time.Second, Step{Do: Sleep, For: 500 * ms}, Step{Do: CarefulEffect}).Requests,
-			Calls:    []CallFault{{Op: Extend, Mode: PanicBefore}, {Op: Complete, Mode: PanicAfter}, {Op: Complete, N: 1, Mode: PanicBefore}},
-			Panics:   []Panicking{{In: InObserver, N: 1}, {In: InObserver, N: 2}},
-		},
+		plan: changed(twice(3*time.Second, Step{Do: Sleep, For: 500 * ms}, Step{Do: CarefulEffect}), func(p *Plan) {
+			p.Calls = []CallFault{{Op: Extend, Mode: PanicBefore}, {Op: Complete, Mode: PanicAfter}, {Op: Complete, N: 1, Mode: PanicBefore}}
+			p.Panics = []Panicking{{In: InObserver, N: 1}, {In: InObserver, N: 2}}
+		}),
 	},
 	{
 		// Case 50: the database refuses the commit. The key is released at once.
 		name: "a commit is refused",
-		plan: Plan{
-			Policy:   with(func(p *Policy) { p.Transactional = true }),
-			Pods:     pods(2),
-			Requests: twice(100*ms, Step{Do: CarefulEffect}).Requests,
-			Calls:    []CallFault{{Op: Commit, Mode: Refused}},
-		},
+		plan: changed(twice(100*ms, Step{Do: CarefulEffect}), func(p *Plan) {
+			p.Policy.Transactional = true
+			p.Calls = []CallFault{{Op: Commit, Mode: Refused}}
+		}),
 	},
 	{
 		// The store forgets the claim of a running handler, and grants the key to an earlier
@@ -259,9 +218,7 @@ var cases = []planned{
 
 // with returns the default policy with a change.
 func with(change func(*Policy)) Policy {
-	p := defaultPolicy()
-	change(&p)
-	return p
+	return changed(defaultPolicy(), change)
 }
 
 // patientReconciler is a reconciler on a pod, with these answers.

@@ -2,7 +2,6 @@ package explore
 
 import (
 	"context"
-	"slices"
 	"testing"
 	"time"
 )
@@ -23,9 +22,9 @@ func sabotaged(by sabotage, plan Plan) Plan {
 	return plan
 }
 
-func changed(plan Plan, change func(*Plan)) Plan {
-	change(&plan)
-	return plan
+func changed[T any](value T, change func(*T)) T {
+	change(&value)
+	return value
 }
 
 // Each rule fails if the simulation is broken on purpose. The same plan in a sound
@@ -41,10 +40,9 @@ func TestJudgeSeesEachRuleBroken(t *testing.T) {
 	continued := changed(twice(100*ms, Step{Do: InStep}, Step{Do: Respond, N: 500}), func(p *Plan) {
 		p.Requests[1].Handler = []Step{{Do: InStep}}
 	})
-	refused := changed(twice(100*ms, effect), func(p *Plan) { p.Requests[0].Refused = true })
+	refused := changed(oneAfterTheOther.clone(), func(p *Plan) { p.Requests[0].Refused = true })
 	unknown := changed(twice(100*ms, effect, Step{Do: MarkUncertain}, Step{Do: Respond, N: 504}), func(p *Plan) { p.Policy.Abandoned = Refuse })
-	reconciled := changed(unknown, func(p *Plan) {
-		p.Requests = slices.Clone(p.Requests)
+	reconciled := changed(unknown.clone(), func(p *Plan) {
 		p.Requests[1].At = 4 * time.Second
 		p.Reconcilers = []Reconciler{patientReconciler(1, Truth)}
 	})
@@ -57,8 +55,7 @@ func TestJudgeSeesEachRuleBroken(t *testing.T) {
 		{ReplayDiffers, sabotaged(altersBody, oneAfterTheOther)},
 		{NotStored, sabotaged(altersStatus, oneAfterTheOther)},
 		{WronglyReused, sabotaged(altersRequest, oneAfterTheOther)},
-		{ReplayOfOther, sabotaged(forgetsRequest, changed(oneAfterTheOther, func(p *Plan) {
-			p.Requests = slices.Clone(p.Requests)
+		{ReplayOfOther, sabotaged(forgetsRequest, changed(oneAfterTheOther.clone(), func(p *Plan) {
 			p.Requests[1].Body.Payload = 1
 		}))},
 		{KeyBlocked, sabotaged(neverFinishes, oneAfterTheOther)},
@@ -72,8 +69,7 @@ func TestJudgeSeesEachRuleBroken(t *testing.T) {
 		{WaitNoReplay, sabotaged(neverFinishes, changed(oneAfterTheOther, func(p *Plan) { p.Policy.Wait = 2 * time.Second }))},
 		{RollingReused, sabotaged(altersRequest, changed(oneAfterTheOther, func(p *Plan) { p.Pods = []Pod{{ID: 0}, {ID: 1, Exclude: true}} }))},
 		{DeferredResponse, sabotaged(losesResults, twice(2*time.Second, effect))},
-		{UncertainResponse, sabotaged(losesResults, changed(cutOff, func(p *Plan) {
-			p.Requests = slices.Clone(p.Requests)
+		{UncertainResponse, sabotaged(losesResults, changed(cutOff.clone(), func(p *Plan) {
 			p.Requests[0].Handler = []Step{{Do: Sleep, For: 2500 * ms}, {Do: Effect}}
 		}))},
 		{DecisionEvents, sabotaged(losesDecisions, oneAfterTheOther)},
@@ -103,7 +99,6 @@ func TestJudgeSeesEachRuleBroken(t *testing.T) {
 		{RefusalForgotten, sabotaged(keepsRefused, refused)},
 		{RefusalRepeated, sabotaged(sendsRefusedAgain, refused)},
 		{LimitIgnored, sabotaged(admitsAll, changed(twice(20*ms, Step{Do: Sleep, For: 100 * ms}), func(p *Plan) {
-			p.Requests = slices.Clone(p.Requests)
 			p.Requests[1].Key, p.Limit.InFlight = 1, 1
 		}))},
 		{ReconciledRuns, sabotaged(rerunsByHand, reconciled)},

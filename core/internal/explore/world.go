@@ -26,7 +26,7 @@ type world struct {
 
 	tenant  string // the scope of all requests
 	tokens  map[storage.Token]caller
-	counts  map[caller]*[numOps]int
+	counts  map[counted]int
 	entries map[Panicking]int // calls of callbacks; N is zero
 	names   map[string]bool   // storage keys of the calls inside handlers
 	numbers map[string]int    // keys of the plan, by their storage keys
@@ -65,7 +65,7 @@ func newWorld(plan *Plan) *world {
 	w := &world{
 		log: log{start: now, facts: make([]Fact, 0, 256)}, plan: plan,
 		store:  &store{start: now, plan: plan, records: map[string]*record{}, lives: map[string]int{}, scopes: map[string]*scope{}},
-		tenant: cmp.Or(plan.real.tenant, "tenant"), tokens: map[storage.Token]caller{}, counts: map[caller]*[numOps]int{}, entries: map[Panicking]int{}, names: map[string]bool{},
+		tenant: cmp.Or(plan.real.tenant, "tenant"), tokens: map[storage.Token]caller{}, counts: map[counted]int{}, entries: map[Panicking]int{}, names: map[string]bool{},
 		numbers: map[string]int{}, questions: map[int]int{}, asking: map[question]int{},
 	}
 	for _, r := range plan.Requests {
@@ -225,17 +225,18 @@ func (w *world) callerOf(token storage.Token) caller {
 	return w.tokens[token]
 }
 
+// counted are the calls of one caller and kind.
+type counted struct {
+	caller
+	op Op
+}
+
 // count numbers the calls of one caller.
 func (w *world) count(who caller, op Op) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	counts := w.counts[who]
-	if counts == nil {
-		counts = new([numOps]int)
-		w.counts[who] = counts
-	}
-	counts[op]++
-	return counts[op] - 1
+	w.counts[counted{who, op}]++
+	return w.counts[counted{who, op}] - 1
 }
 
 func (w *world) faultOf(who caller, op Op, n int) *CallFault {
