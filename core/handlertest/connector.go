@@ -40,17 +40,23 @@ type conn struct {
 	broken bool
 }
 
-// call makes one call to the database. Inside a transaction the call ends with the
-// transaction's context, as database/sql rolls the transaction back then.
+// call makes one call to the database. Inside a transaction of the handler the call ends with
+// the transaction's context, as database/sql rolls the transaction back then.
 func (c *conn) call(ctx context.Context, k kind, name string, do func() error) error {
 	if c.broken {
 		return driver.ErrBadConn
 	}
-	if c.tx != nil {
+	switch own := isOwn(ctx) || isOwn(c.tx); {
+	case own && (k == begin || k == commit):
+		return do()
+	case c.tx != nil && !own:
 		ctx = c.tx
 	}
 	_, err := c.world.outgoing(ctx, k, name, do)
-	c.broken = errors.Is(err, errFault)
+	// A statement whose context has ended ends the transaction: PostgreSQL aborts it, and the driver
+	// of MySQL closes the connection.
+	cutOff := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+	c.broken = errors.Is(err, errFault) || cutOff && isOwn(c.tx)
 	return err
 }
 

@@ -15,7 +15,9 @@ import (
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/handlertest"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/policy"
 )
 
 // database is a table in memory, whose driver has the methods of an old or of a new one.
@@ -219,6 +221,79 @@ func (l ledger) prepared(ctx context.Context, key string) (number int, err error
 	}
 	err = l.db.QueryRowContext(ctx, "SELECT count(*) FROM charges WHERE true OR operation = ?", key).Scan(&number)
 	return number, err
+}
+
+// inside writes in the transaction of the request, as sqlstore.Tx returns it.
+func (l ledger) inside(ctx context.Context) (int, error) {
+	tx, _ := storage.TransactionFrom(ctx).(*sql.Tx)
+	_, err := tx.ExecContext(ctx, "INSERT INTO charges", "")
+	return 1, err
+}
+
+// outside takes the transaction, and writes beside it.
+func (l ledger) outside(ctx context.Context) (int, error) {
+	_ = storage.TransactionFrom(ctx)
+	_, err := l.db.ExecContext(ctx, "INSERT INTO charges", "")
+	return 1, err
+}
+
+// transactional is a service whose route is transactional.
+func transactional(pay func(ledger, context.Context) (int, error)) func(*handlertest.World) handlertest.Service {
+	return func(w *handlertest.World) handlertest.Service {
+		d := new(database)
+		db := sql.OpenDB(w.Connector(d))
+		w.Cleanup(func() {
+			db.Close()
+			if d.open != 0 {
+				w.Errorf("%d transactions were not closed", d.open)
+			}
+		})
+		return handlertest.Service{
+			Routes: func(engine *core.Engine) http.Handler {
+				return nethttp(engine, func(rw http.ResponseWriter, r *http.Request) {
+					if _, err := pay(ledger{db}, r.Context()); err != nil {
+						http.Error(rw, "the database failed", http.StatusServiceUnavailable)
+						return
+					}
+					rw.WriteHeader(http.StatusCreated)
+				}, policy.Transactional(true))
+			},
+			Request: handlertest.Request{Path: "/payments"},
+			Effects: d.Count,
+			DB:      db,
+		}
+	}
+}
+
+// A write in the request's transaction needs no key, and a write beside it is found.
+func TestTransactions(t *testing.T) {
+	t.Parallel()
+	handlertest.Run(t, transactional(ledger.inside))
+	handlertest.Run(t, transactional(func(l ledger, ctx context.Context) (int, error) {
+		number, _ := l.inside(ctx) // the commit fails after a fault
+		return number, nil
+	}))
+
+	report := handlertest.Examine(t, transactional(ledger.outside))
+	two := []string{"two effects"}
+	wantWrong(t, report, map[string][]string{
+		"Begin before lease lost":   two,
+		"charges during reply lost": two,
+		"charges during panic":      two,
+		"charges during time-out":   two,
+		"charges during killed":     two,
+		"charges during lease lost": two,
+		"Commit before unreachable": two,
+		"Commit before killed":      two,
+		"Commit before lease lost":  two,
+	})
+	wantAdvice(t, report, "is not in the transaction of the request", "write in the transaction that sqlstore.Tx returns")
+
+	report = handlertest.Examine(t, transactional(func(_ ledger, ctx context.Context) (int, error) {
+		tx, _ := storage.TransactionFrom(ctx).(*sql.Tx)
+		return 1, tx.Commit() // not the handler's to commit
+	}))
+	wantAdvice(t, report, "without a fault the client got no final response, but 503 not_confirmed")
 }
 
 // booking is a service with a database.

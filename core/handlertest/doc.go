@@ -62,8 +62,9 @@
 // Each run is in a testing/synctest bubble, where time is virtual. A real socket does not
 // work in a bubble. [World.Transport] therefore serves the provider in memory, and a
 // database driver must work in memory too. For other clients, such as gRPC or a queue, put
-// a [World.Call] around the call. The store is a memstore, which has no transactions:
-// policy.Transactional is refused. The response is captured by a httptest.ResponseRecorder,
+// a [World.Call] around the call. The store is a memstore. It has transactions where the
+// Service has a DB of database/sql: the kit commits the handler's writes and the response
+// together, or neither. Transactions of pgstore need a server. The response is captured by a httptest.ResponseRecorder,
 // which cannot be hijacked.
 //
 // The handler must make equal calls in equal runs, and at most 200. Faults come one at a

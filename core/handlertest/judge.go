@@ -3,6 +3,7 @@ package handlertest
 import (
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/oncekey/oncekey/core/storage"
 )
@@ -124,9 +125,18 @@ func (r *Report) isLate(p point) bool {
 // adviceAgainstTwo tells how to prevent the second effect.
 func (r *Report) adviceAgainstTwo(o *outcome) advice {
 	p := r.effectOf(o)
-	if o.plan == nil || p == nil {
+	switch {
+	case o.plan == nil || p == nil:
 		return adviceWithoutCall(o)
+	case p.kind.isSQL() && r.transacts():
+		return advice{"the call at " + p.at() + " is not in the transaction of the request", []string{"write in the transaction that sqlstore.Tx returns"}}
+	default:
+		return o.adviceAbout(p)
 	}
+}
+
+// adviceAbout tells how to prevent the second effect of a call.
+func (o *outcome) adviceAbout(p *point) advice {
 	at := "the call at " + p.at()
 	idempotent := `pass core.DeriveKey(ctx, "charge") to the provider, which then recognizes the second call`
 	if p.kind.isSQL() {
@@ -149,6 +159,11 @@ func (r *Report) adviceAgainstTwo(o *outcome) advice {
 			"wrap the call in a core.Step",
 		}}
 	}
+}
+
+// transacts reports whether the handler runs in a transaction of the store.
+func (r *Report) transacts() bool {
+	return slices.ContainsFunc(r.runs[0].points, func(p point) bool { return p.name == beginTransaction })
 }
 
 // ask is the advice for an outcome that is not known.

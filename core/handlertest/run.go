@@ -2,6 +2,7 @@ package handlertest
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"net/http"
 	"testing"
@@ -32,6 +33,10 @@ type Service struct {
 	Effects func() int
 	// Scope of the engine. Default core.SharedScope.
 	Scope core.Scope
+	// DB is the database of routes with policy.Transactional: sqlstore.Tx returns a
+	// transaction of it. Open it over World.Connector; all processes of a run share it.
+	// Default nil: the kit's store has no transactions, and refuses such a route.
+	DB *sql.DB
 	// Options of the engine. The kit replaces its observer.
 	Options []core.Option
 }
