@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -23,9 +24,12 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/redisstore"
 	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
+	"github.com/oncekey/oncekey/policy"
 )
 
 const (
@@ -63,10 +67,11 @@ func serve() error {
 			return client.HIncrBy(ctx, name, key, 1).Err()
 		}
 	}
-	guard, engine, err := newGuard(redisstore.New(client), effectIn(effectsName))
+	engine, err := core.New(redisstore.New(client), core.SharedScope, core.WithObserver(event.Log(slog.New(slog.DiscardHandler))))
 	if err != nil {
 		return err
 	}
+	guard := engine.Handler(pay(effectIn(effectsName)), policy.LockTTL(lease))
 	mux := http.NewServeMux()
 	mux.Handle("POST /guarded", guard)
 	mux.Handle("POST /bare", pay(effectIn("without guard")))

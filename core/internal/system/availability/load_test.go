@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncekey/oncekey/core/internal/system/service"
 	"github.com/oncekey/oncekey/internal/testkit"
 )
 
@@ -19,9 +20,6 @@ const (
 	pace = 10 * time.Millisecond
 	// repeats is how often a pair is a retry of an earlier key: each fourth one.
 	repeats = 4
-	// streak is the number of new keys in a row that a service must serve before it counts
-	// as healed.
-	streak = 20
 	// crowd bounds the pairs that wait for their responses.
 	crowd = 2000
 )
@@ -147,22 +145,13 @@ func ofGuarded(p pair) answer { return p.guarded }
 func ofBare(p pair) answer    { return p.bare }
 
 // flows reports whether a service serves: the last new keys since a moment were all served.
-func (l *load) flows(moment time.Time, service of) bool {
-	row := 0
-	for _, one := range l.since(moment) {
-		switch {
-		case !service(one).succeeded():
-			row = 0
-		case one.first:
-			row++
-		}
-	}
-	return row >= streak
+func (l *load) flows(moment time.Time, which of) bool {
+	return service.Flows(l.since(moment), func(one pair) bool { return which(one).succeeded() }, func(one pair) bool { return one.first })
 }
 
 // fails reports whether a service has failed a new key since a moment.
-func (l *load) fails(moment time.Time, service of) bool {
-	return slices.ContainsFunc(l.since(moment), func(one pair) bool { return one.first && !service(one).succeeded() })
+func (l *load) fails(moment time.Time, which of) bool {
+	return slices.ContainsFunc(l.since(moment), func(one pair) bool { return one.first && !which(one).succeeded() })
 }
 
 // awaitFlow waits until both services serve new keys that begin from now on.

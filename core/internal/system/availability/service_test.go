@@ -4,16 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/oncekey/oncekey/core"
-	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/internal/system/service"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -45,52 +42,27 @@ func inTime(effect write) write {
 	}
 }
 
-// newGuard returns the handler behind a guard, and its engine.
-func newGuard(store storage.Store, effect write, opts ...policy.Option) (http.Handler, *core.Engine, error) {
-	engine, err := core.New(store, core.SharedScope, core.WithObserver(event.Log(slog.New(slog.DiscardHandler))))
-	if err != nil {
-		return nil, nil, err
-	}
-	handler := engine.Handler(pay(effect), append([]policy.Option{policy.LockTTL(lease)}, opts...)...)
-	return handler, engine, nil
-}
-
 // bare returns a service without a guard.
 func bare(effect write) post { return direct(pay(inTime(effect))) }
 
 // guarded returns a service with a guard. It has no work left when the test ends.
 func guarded(t *testing.T, store storage.Store, effect write, opts ...policy.Option) post {
 	t.Helper()
-	handler, engine, err := newGuard(store, inTime(effect), opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
-		defer cancel()
-		if err := engine.Shutdown(ctx); err != nil {
-			t.Errorf("Shutdown returned %v", err)
-		}
-	})
-	return direct(handler)
+	opts = append([]policy.Option{policy.LockTTL(lease)}, opts...)
+	return direct(service.Engine(t, store, core.SharedScope).Handler(pay(inTime(effect)), opts...))
 }
 
 // direct sends requests without a network.
 func direct(handler http.Handler) post {
 	return func(ctx context.Context, key string) answer {
-		recorder := httptest.NewRecorder()
-		handler.ServeHTTP(recorder, request(ctx, "/payments", key))
-		response := recorder.Result()
+		response := service.Serve(handler, request(ctx, "/payments", key)).Result()
 		defer response.Body.Close()
 		return read(response)
 	}
 }
 
 func request(ctx context.Context, url, key string) *http.Request {
-	r := httptest.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(`{"amount":4200}`))
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Idempotency-Key", key)
-	return r
+	return service.Request(ctx, url, key, `{"amount":4200}`)
 }
 
 // read returns the answer in a response.

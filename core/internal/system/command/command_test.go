@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -22,7 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/oncekey/oncekey/core"
-	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/internal/system/service"
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
@@ -108,8 +107,7 @@ type shop struct {
 func openShop(t *testing.T, store storage.Store) *shop {
 	t.Helper()
 	scope := core.ScopeBy(func(r *http.Request) (string, error) { return r.Header.Get("Authorization"), nil })
-	engine, err := core.New(store, scope, core.WithObserver(event.Log(slog.New(slog.DiscardHandler))), core.WithInstance("pod-7f9c"))
-	must(t, err)
+	engine := service.Engine(t, store, scope, core.WithInstance("pod-7f9c"))
 	s := &shop{T: t, engine: engine, proceed: make(chan struct{}), begun: make(chan struct{})}
 	mux := http.NewServeMux()
 	mux.Handle("POST /payments", engine.Handler(http.HandlerFunc(s.pay), policy.OnAbandoned(policy.Refuse), policy.StoreTimeout(10*time.Second)))
@@ -129,13 +127,9 @@ func (s *shop) pay(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *shop) post(key, body string) *httptest.ResponseRecorder {
-	r := httptest.NewRequestWithContext(s.Context(), http.MethodPost, "/payments", strings.NewReader(body))
+	r := service.Request(s.Context(), "/payments", key, body)
 	r.Header.Set("Authorization", "alice")
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set(core.KeyHeader, key)
-	w := httptest.NewRecorder()
-	s.guarded.ServeHTTP(w, r)
-	return w
+	return service.Serve(s.guarded, r)
 }
 
 func named(command, key string, more ...string) []string {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/oncekey/oncekey/core/internal/system/service"
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/internal/testkit"
 	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
@@ -128,7 +129,7 @@ func (d *deployment) knows(server *redistest.Server, key string) bool {
 
 func (d *deployment) ask(server *redistest.Server, words ...string) any {
 	d.t.Helper()
-	ctx, cancel := context.WithTimeout(d.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(d.t.Context(), service.Patience)
 	defer cancel()
 	answer, err := server.Do(ctx, words...)
 	if err != nil {

@@ -3,16 +3,14 @@ package failover
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/oncekey/oncekey/core"
-	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/internal/system/service"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
@@ -78,11 +76,7 @@ func (l *ledger) start(t *testing.T, store storage.Store) *process {
 
 func (l *ledger) startWith(t *testing.T, store storage.Store, opts ...policy.Option) *process {
 	t.Helper()
-	byName := core.ScopeBy(func(*http.Request) (string, error) { return client, nil })
-	engine, err := core.New(store, byName, core.WithObserver(event.Log(slog.New(slog.DiscardHandler))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	engine := service.Engine(t, store, core.ScopeBy(func(*http.Request) (string, error) { return client, nil }))
 	p := &process{engine: engine, finish: make(chan struct{}, 1)}
 	p.handler = engine.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key := core.KeyFrom(r.Context())
@@ -94,19 +88,7 @@ func (l *ledger) startWith(t *testing.T, store storage.Store, opts ...policy.Opt
 		w.WriteHeader(http.StatusCreated)
 		fmt.Fprintf(w, "paid %s", key)
 	}), opts...)
-	t.Cleanup(func() { p.shutdown(t) })
 	return p
-}
-
-// shutdown waits until the process has no work left. A test that restarts servers calls
-// shutdown itself, because at the test's end the servers stop before its processes.
-func (p *process) shutdown(t *testing.T) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
-	defer cancel()
-	if err := p.engine.Shutdown(ctx); err != nil {
-		t.Errorf("Shutdown returned %v", err)
-	}
 }
 
 // answer is the response that a client got.
@@ -127,12 +109,8 @@ var (
 func (a answer) is(want answer) bool { return a.status == want.status && a.replayed == want.replayed }
 
 func (p *process) post(key string) answer {
-	request := httptest.NewRequest(http.MethodPost, path, strings.NewReader(`{"amount":4200}`))
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("Idempotency-Key", key)
-	recorder := httptest.NewRecorder()
 	began := time.Now()
-	p.handler.ServeHTTP(recorder, request)
+	recorder := service.Serve(p.handler, service.Request(context.Background(), path, key, `{"amount":4200}`))
 	return answer{
 		status: recorder.Code, replayed: recorder.Header().Get("X-Idempotent-Replay") == "true",
 		body: recorder.Body.String(), took: time.Since(began),

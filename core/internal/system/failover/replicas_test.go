@@ -6,6 +6,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/oncekey/oncekey/core/internal/system/service"
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/internal/testkit"
 	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
@@ -58,6 +59,6 @@ func TestNothingRunsWithoutEnoughReplicas(t *testing.T) {
 	for _, key := range []string{"early", "late", slow} {
 		effects.expectRuns(t, key, 1)
 	}
-	first.shutdown(t)
-	second.shutdown(t)
+	service.End(t, first.engine)
+	service.End(t, second.engine)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/oncekey/oncekey/core/internal/system/service"
 	"github.com/oncekey/oncekey/core/internal/system/soak"
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
@@ -102,7 +103,7 @@ func (s *shop) close(t *testing.T) {
 	t.Helper()
 	s.customers.end()
 	for _, p := range s.processes {
-		p.shutdown(t)
+		service.End(t, p.engine)
 	}
 }
 

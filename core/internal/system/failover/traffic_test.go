@@ -5,14 +5,12 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/oncekey/oncekey/core/internal/system/service"
 )
 
-const (
-	// pace is the interval at which each stream posts a new key, and repeats an earlier key.
-	pace = 10 * time.Millisecond
-	// streak is the number of new keys in a row that must run before a stream counts as healed.
-	streak = 20
-)
+// pace is the interval at which each stream posts a new key, and repeats an earlier key.
+const pace = 10 * time.Millisecond
 
 // sample is one request of a stream.
 type sample struct {
@@ -75,16 +73,7 @@ func (s *stream) since(moment time.Time) []sample {
 
 // flows reports whether the requests since a moment end with a streak of new keys that ran.
 func (s *stream) flows(moment time.Time) bool {
-	row := 0
-	for _, one := range s.since(moment) {
-		switch {
-		case !one.succeeded():
-			row = 0
-		case one.first:
-			row++
-		}
-	}
-	return row >= streak
+	return service.Flows(s.since(moment), sample.succeeded, func(one sample) bool { return one.first })
 }
 
 // fails reports whether the latest request since a moment was refused.

@@ -3,6 +3,7 @@ package failover
 import (
 	"testing"
 
+	"github.com/oncekey/oncekey/core/internal/system/service"
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/internal/testkit"
 )
@@ -79,8 +80,8 @@ func TestClaimThatAllReplicasHaveSurvivesAFailover(t *testing.T) {
 			if ran := effects.of(refused); len(ran) != 1 {
 				t.Errorf("%s ran with the attempts %d, want one", refused, ran)
 			}
-			first.shutdown(t)
-			second.shutdown(t)
+			service.End(t, first.engine)
+			service.End(t, second.engine)
 		})
 	}
 }

@@ -1,14 +1,10 @@
 package flood
 
 import (
-	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/oncekey/oncekey/core"
-	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/internal/system/service"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/redisstore"
@@ -139,15 +135,7 @@ func done(ended <-chan struct{}) bool {
 func pod(t *testing.T, store storage.Store, options []core.Option) http.Handler {
 	t.Helper()
 	user := core.ScopeBy(func(r *http.Request) (string, error) { return r.Header.Get("Authorization"), nil })
-	engine, err := core.New(store, user, append(options, core.WithObserver(event.Log(slog.New(slog.DiscardHandler))))...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		_ = engine.Shutdown(ctx)
-	})
+	engine := service.Engine(t, store, user, options...)
 	return engine.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusCreated)
 		_, _ = io.WriteString(w, `{"id":"p_1"}`)
@@ -155,13 +143,9 @@ func pod(t *testing.T, store storage.Store, options []core.Option) http.Handler 
 }
 
 func post(t *testing.T, pod http.Handler, client, key string) int {
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/payments", strings.NewReader(`{"amount":100}`))
+	r := service.Request(t.Context(), "/payments", key, `{"amount":100}`)
 	r.Header.Set("Authorization", client)
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set(core.KeyHeader, key)
-	w := httptest.NewRecorder()
-	pod.ServeHTTP(w, r)
-	return w.Code
+	return service.Serve(pod, r).Code
 }
 
 // count returns the number of records, of all pages.

@@ -20,6 +20,7 @@ import (
 	idemgin "github.com/oncekey/oncekey/adapters/gin"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/internal/system/service"
 	"github.com/oncekey/oncekey/core/storage"
 	mysqltest "github.com/oncekey/oncekey/internal/testkit/mysql"
 	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
@@ -93,11 +94,7 @@ func start(t *testing.T, d database) (*bank, http.Handler) {
 	t.Helper()
 	store, repo, db := d.open(t)
 	b := &bank{repository: repo, db: db, seen: make(map[event.Result]int)}
-	engine, err := core.New(store, core.SharedScope, core.WithObserver(b))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = engine.Shutdown(context.WithoutCancel(t.Context())) })
+	engine := service.Engine(t, store, core.SharedScope, core.WithObserver(b))
 	router, idem := gin.New(), idemgin.New(engine)
 	router.Use(gin.CustomRecoveryWithWriter(nil, func(c *gin.Context, _ any) { c.AbortWithStatus(http.StatusInternalServerError) }))
 	router.Use(func(c *gin.Context) {
@@ -151,11 +148,7 @@ func start(t *testing.T, d database) (*bank, http.Handler) {
 
 func (b *bank) send(t *testing.T, router http.Handler, path, key string) *httptest.ResponseRecorder {
 	t.Helper()
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, strings.ReplaceAll(path, " ", "%20"), strings.NewReader(`{"amount":7}`))
-	r.Header.Set(core.KeyHeader, key)
-	w := httptest.NewRecorder()
-	router.ServeHTTP(w, r)
-	return w
+	return service.Serve(router, service.Request(t.Context(), strings.ReplaceAll(path, " ", "%20"), key, `{"amount":7}`))
 }
 
 // written counts the transfers of a key.

@@ -12,6 +12,7 @@ import (
 
 	idemmcp "github.com/oncekey/oncekey/adapters/mcp"
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/internal/system/service"
 	"github.com/oncekey/oncekey/core/pgstore"
 	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
 	"github.com/oncekey/oncekey/policy"
@@ -57,17 +58,7 @@ func buy(ctx context.Context, call *mcp.CallToolRequest, in order) (*mcp.CallToo
 // The client confirms as the answers say.
 func newAgent(t *testing.T, db *pgxpool.Pool, answers <-chan string) *child {
 	t.Helper()
-	engine, err := core.New(pgstore.New(db), core.SharedScope)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		if err := engine.Shutdown(ctx); err != nil {
-			t.Error(err)
-		}
-	})
+	engine := service.Engine(t, pgstore.New(db), core.SharedScope)
 	table, err := policy.NewTable(policy.Row("TOOL order", pgstore.Transactional(), policy.StoreTimeout(longest)))
 	if err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/internal/system/service"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -165,11 +166,7 @@ func newShop(p *part, store storage.Store) (*shop, error) {
 
 // send sends an order to the shop's handler.
 func (s *shop) send(ctx context.Context, key string) *httptest.ResponseRecorder {
-	r := httptest.NewRequestWithContext(ctx, http.MethodPost, orders, strings.NewReader(`{"item":"tea"}`))
-	r.Header.Set(core.KeyHeader, key)
-	w := httptest.NewRecorder()
-	s.handler.ServeHTTP(w, r)
-	return w
+	return service.Serve(s.handler, service.Request(ctx, orders, key, `{"item":"tea"}`))
 }
 
 // handle reserves the item, and charges for it.

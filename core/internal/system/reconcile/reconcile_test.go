@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/internal/system/service"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/internal/testkit"
@@ -272,9 +273,5 @@ func (m *matrix) retryAll() {
 			m.t.Errorf("the retry of the order that died %s had the effects %q, want %q", f.Point, got, more)
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(m.t.Context()), patience)
-	defer cancel()
-	if err := s.engine.Shutdown(ctx); err != nil {
-		m.t.Error(err)
-	}
+	service.End(m.t, s.engine)
 }

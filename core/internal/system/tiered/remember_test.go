@@ -3,14 +3,13 @@ package tiered
 import (
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/oncekey/oncekey/core"
-	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/internal/system/service"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -21,19 +20,14 @@ func TestLateRetryOnServers(t *testing.T) {
 	_, _, stores := servers(t)
 	for name, store := range stores {
 		t.Run(name, func(t *testing.T) {
-			guard, err := core.New(store, core.SharedScope, core.WithObserver(event.Log(silent)))
-			must(t, err)
 			var runs atomic.Int64
-			handler := guard.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			handler := service.Engine(t, store, core.SharedScope).Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				runs.Add(1)
 				w.WriteHeader(http.StatusCreated)
 				io.WriteString(w, "paid")
 			}), policy.TTL(time.Second), policy.LockTTL(time.Second), policy.Remember(time.Hour), policy.StoreTimeout(patience))
 			post := func(payload string) string {
-				request := httptest.NewRequest(http.MethodPost, "/payments", strings.NewReader(payload))
-				request.Header.Set(core.KeyHeader, "late-"+name)
-				w := httptest.NewRecorder()
-				handler.ServeHTTP(w, request)
+				w := service.Serve(handler, service.Request(t.Context(), "/payments", "late-"+name, payload))
 				for _, code := range []string{"key_expired", "key_reused"} {
 					if strings.Contains(w.Body.String(), `"code":"`+code+`"`) {
 						return code
@@ -57,7 +51,6 @@ func TestLateRetryOnServers(t *testing.T) {
 			if runs.Load() != 1 {
 				t.Errorf("the handler ran %d times, want once", runs.Load())
 			}
-			must(t, guard.Shutdown(t.Context()))
 		})
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/oncekey/oncekey/core"
-	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/internal/system/service"
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/sealedstore"
@@ -67,14 +67,8 @@ func TestSealedRecordOnServers(t *testing.T) {
 	})
 	post := func(store storage.Store, key string) *httptest.ResponseRecorder {
 		t.Helper()
-		guard, err := core.New(store, core.SharedScope, core.WithObserver(event.Log(silent)))
-		must(t, err)
-		request := httptest.NewRequest(http.MethodPost, "/payments", strings.NewReader("{}"))
-		request.Header.Set(core.KeyHeader, key)
-		w := httptest.NewRecorder()
-		guard.Handler(pay, policy.OnStoreError(policy.FailOpen), policy.StoreTimeout(patience)).ServeHTTP(w, request)
-		must(t, guard.Shutdown(t.Context()))
-		return w
+		handler := service.Engine(t, store, core.SharedScope).Handler(pay, policy.OnStoreError(policy.FailOpen), policy.StoreTimeout(patience))
+		return service.Serve(handler, service.Request(t.Context(), "/payments", key, "{}"))
 	}
 	for name, store := range stores {
 		sealed := sealedstore.New(store, testkit.NewGCM(1))
@@ -124,9 +118,7 @@ func TestSealedTransaction(t *testing.T) {
 	must(t, err)
 	for _, name := range []string{"pgstore", "tieredstore"} {
 		store := sealedstore.New(stores[name], testkit.NewGCM(1))
-		guard, err := core.New(store, core.SharedScope, core.WithObserver(event.Log(silent)))
-		must(t, err)
-		handler := guard.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		handler := service.Engine(t, store, core.SharedScope).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			tx, _ := pgstore.Tx(r.Context())
 			if _, err := tx.Exec(r.Context(), `INSERT INTO payments VALUES ($1)`, name); err != nil {
 				t.Error(err)
@@ -135,15 +127,11 @@ func TestSealedTransaction(t *testing.T) {
 			io.WriteString(w, "paid "+name)
 		}), policy.Transactional(true), policy.StoreTimeout(patience))
 		for range 2 {
-			request := httptest.NewRequest(http.MethodPost, "/payments", strings.NewReader("{}"))
-			request.Header.Set(core.KeyHeader, "transactional-"+name)
-			w := httptest.NewRecorder()
-			handler.ServeHTTP(w, request)
+			w := service.Serve(handler, service.Request(t.Context(), "/payments", "transactional-"+name, "{}"))
 			if w.Code != http.StatusCreated || w.Body.String() != "paid "+name {
 				t.Errorf("%s: the response is %d %s", name, w.Code, w.Body)
 			}
 		}
-		must(t, guard.Shutdown(t.Context()))
 	}
 	var paid int
 	must(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM payments`).Scan(&paid))
