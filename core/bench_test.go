@@ -89,9 +89,7 @@ func keys(n int) func() string {
 
 // A guard adds a bounded number of allocations to the bare handler.
 func TestAllocations(t *testing.T) { //nolint:paralleltest // others would allocate in between
-	if raceDetector {
-		t.Skip("the race detector allocates too")
-	}
+	skipUnderRace(t)
 	const runs = 20_000 // enough to make the store's growth negligible
 	bare := newExchange(t, http.HandlerFunc(bareHandler))
 	base := testing.AllocsPerRun(runs, func() { bare.send("k") })

@@ -31,9 +31,7 @@ func memoryNow() (allocated, inUse int64) {
 
 // Case 87: a client that announces a large body and does not send it costs little.
 func TestAnnouncedBodyIsNotTrusted(t *testing.T) { //nolint:paralleltest // others would allocate in between
-	if raceDetector {
-		t.Skip("the race detector allocates too")
-	}
+	skipUnderRace(t)
 	const announced = 512 << 20
 	s := newService(t, memstore.New(), created, policy.MaxRequestBytes(1<<30))
 	for _, sent := range []int{0, 1, 4 << 10, 100 << 10, 1 << 20} {
@@ -43,8 +41,7 @@ func TestAnnouncedBodyIsNotTrusted(t *testing.T) { //nolint:paralleltest // othe
 		r.ContentLength = announced
 		var w *httptest.ResponseRecorder
 		allocated := allocatedBy(func() {
-			w = httptest.NewRecorder()
-			s.handler.ServeHTTP(w, r)
+			w = sendTo(s.handler, r)
 		})
 		wantCode(t, w, http.StatusBadRequest, problem.BodyUnreadable)
 		if most := int64(128<<10 + 10*sent); allocated > most {
@@ -56,9 +53,7 @@ func TestAnnouncedBodyIsNotTrusted(t *testing.T) { //nolint:paralleltest // othe
 
 // Case 87: a body of unknown length costs at most five times its length.
 func TestBodyOfUnknownLength(t *testing.T) { //nolint:paralleltest // others would allocate in between
-	if raceDetector {
-		t.Skip("the race detector allocates too")
-	}
+	skipUnderRace(t)
 	s := newService(t, memstore.New(), created, policy.MaxRequestBytes(1<<30))
 	for i, size := range []int{1 << 20, 1<<20 + 1, 3 << 20, 8<<20 + 1} {
 		text := largeDocument(size).text
@@ -79,9 +74,7 @@ func TestBodyOfUnknownLength(t *testing.T) { //nolint:paralleltest // others wou
 
 // Case 87: a body of many tiny members costs a multiple of its length, which is bounded.
 func TestHostileBodyTakesBoundedMemory(t *testing.T) { //nolint:paralleltest // others would allocate in between
-	if raceDetector {
-		t.Skip("the race detector allocates too")
-	}
+	skipUnderRace(t)
 	const size, most = 4 << 20, 16
 	again := func(piece string) func(int) string { return func(int) string { return piece } }
 	for name, text := range map[string][]byte{
@@ -113,9 +106,7 @@ func TestHostileBodyTakesBoundedMemory(t *testing.T) { //nolint:paralleltest // 
 // Case 87: KeyField reads the body once more. The memory of the first pass is free
 // before the second pass, and a handler runs beside its body alone.
 func TestKeyFieldTakesBoundedMemory(t *testing.T) { //nolint:paralleltest // others would allocate in between
-	if raceDetector {
-		t.Skip("the race detector allocates too")
-	}
+	skipUnderRace(t)
 	for _, size := range []int{1 << 20, 5 << 20, 24 << 20} {
 		body := largeDocument(size)
 		var allocated, inUse, toScope, kept int64

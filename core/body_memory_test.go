@@ -106,9 +106,7 @@ func (b largeBody) send(handler http.Handler, text []byte) *httptest.ResponseRec
 // first request and at a replay. The test counts all allocated bytes, which is more
 // than the bytes that are held at one time.
 func TestBodyTakesBoundedMemory(t *testing.T) { //nolint:paralleltest // others would allocate in between
-	if raceDetector {
-		t.Skip("the race detector allocates too")
-	}
+	skipUnderRace(t)
 	const small = 256 << 10 // for everything that does not grow with the body
 	for _, size := range []int{1 << 20, 5 << 20, 24 << 20} {
 		for _, test := range []struct {

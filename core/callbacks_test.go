@@ -47,23 +47,14 @@ func TestPanickingObserverChangesNothing(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := newFaultyStore()
 				observer := &panickyObserver{at: at}
-				engine, err := core.New(store, core.SharedScope, core.WithObserver(observer))
-				if err != nil {
-					t.Fatal(err)
-				}
-				slow := engine.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					advance(10 * time.Second)
-					created(w, r)
-				}), policy.LockTTL(3*time.Second), policy.MaxRun(20*time.Second))
-				broken := engine.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-					w.WriteHeader(http.StatusInternalServerError)
-				}))
+				engine := engineOf(t, store, core.WithObserver(observer))
+				slow := engine.Handler(createdAfter(10*time.Second), policy.LockTTL(3*time.Second), policy.MaxRun(20*time.Second))
+				broken := engine.Handler(responding(http.StatusInternalServerError))
 				endless := engine.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					<-r.Context().Done()
 				}), policy.MaxRun(time.Second))
 				send := func(handler http.Handler, key string) *httptest.ResponseRecorder {
-					w := httptest.NewRecorder()
-					handler.ServeHTTP(w, newPost(t.Context(), key, payment))
+					w := sendTo(handler, newPost(t.Context(), key, payment))
 					return w
 				}
 				wantFirst(t, send(slow, "plain"))
@@ -79,9 +70,7 @@ func TestPanickingObserverChangesNothing(t *testing.T) {
 				if observer.count(at) == 0 {
 					t.Errorf("no event %s was observed", at)
 				}
-				if err := engine.Shutdown(t.Context()); err != nil {
-					t.Error(err)
-				}
+				shutdown(t, engine)
 			})
 		})
 	}
@@ -133,7 +122,7 @@ func TestPanickingStoreIsAFailingStore(t *testing.T) {
 					s.post(t.Context(), "k", payment)
 					failing := newPost(t.Context(), "failing", payment)
 					failing.Header.Set("Fail", "true")
-					s.handler.ServeHTTP(httptest.NewRecorder(), failing)
+					sendTo(s.handler, failing)
 					store.set(place)(nil)
 					advance(time.Minute)
 				}
@@ -141,9 +130,7 @@ func TestPanickingStoreIsAFailingStore(t *testing.T) {
 				if s.events.count(event.StoreError)+s.events.count(event.SettleDeferred) == 0 {
 					t.Error("no event reports the panics")
 				}
-				if err := s.Shutdown(t.Context()); err != nil {
-					t.Error(err)
-				}
+				shutdown(t, s)
 			})
 		})
 	}
@@ -169,30 +156,25 @@ func TestPanickingExaminerIsAFinding(t *testing.T) {
 // and for one that streams.
 func TestPanickingClassifierIsReplaced(t *testing.T) {
 	t.Parallel()
-	for name, flush := range map[string]bool{"kept": false, "streamed": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newService(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {
-				created(w, r)
-				if flush {
-					_ = http.NewResponseController(w).Flush()
-				}
-			}, policy.Classifier(func(failure.Outcome) failure.Class { panic("classifier bug") }))
-			wantFirst(t, s.post(t.Context(), "k", payment))
-			if again := s.post(t.Context(), "k", payment); flush {
-				wantCode(t, again, http.StatusConflict, problem.NotReplayable)
-			} else {
-				wantReplay(t, again)
+	each(t, map[string]bool{"kept": false, "streamed": true}, func(t *testing.T, flush bool) {
+		s := newService(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {
+			created(w, r)
+			if flush {
+				_ = http.NewResponseController(w).Flush()
 			}
-			s.wantRuns(t, 1)
-			if s.events.count(event.CallbackPanicked) == 0 {
-				t.Error("no event reports the panic")
-			}
-			if err := s.Shutdown(t.Context()); err != nil {
-				t.Error(err)
-			}
-		})
-	}
+		}, policy.Classifier(func(failure.Outcome) failure.Class { panic("classifier bug") }))
+		wantFirst(t, s.post(t.Context(), "k", payment))
+		if again := s.post(t.Context(), "k", payment); flush {
+			wantCode(t, again, http.StatusConflict, problem.NotReplayable)
+		} else {
+			wantReplay(t, again)
+		}
+		s.wantRuns(t, 1)
+		if s.events.count(event.CallbackPanicked) == 0 {
+			t.Error("no event reports the panic")
+		}
+		shutdown(t, s)
+	})
 }
 
 // Case 39: a problem.Writer that panics, or that writes no response, is replaced by the
@@ -211,29 +193,19 @@ func TestPanickingProblemWriterIsReplaced(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			seen := &events{}
-			engine, err := core.New(memstore.New(), core.SharedScope, core.WithObserver(seen), core.WithProblemWriter(write))
-			if err != nil {
-				t.Fatal(err)
-			}
+			engine := engineOf(t, memstore.New(), core.WithObserver(seen), core.WithProblemWriter(write))
 			var marked atomic.Bool
 			handler := engine.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 				marked.Store(failure.MarkExecuted(r.Context()))
 				panic("handler bug")
 			}))
-			w := httptest.NewRecorder()
-			handler.ServeHTTP(w, newPost(t.Context(), "", payment))
+			w := sendTo(handler, newPost(t.Context(), "", payment))
 			wantCode(t, w, http.StatusBadRequest, problem.KeyInvalid)
 
-			func() {
-				defer func() {
-					if recover() == nil {
-						t.Error("the handler's panic was swallowed")
-					}
-				}()
-				handler.ServeHTTP(httptest.NewRecorder(), newPost(t.Context(), "k", payment))
-			}()
-			w = httptest.NewRecorder()
-			handler.ServeHTTP(w, newPost(t.Context(), "k", payment))
+			if recovered(func() { sendTo(handler, newPost(t.Context(), "k", payment)) }) == nil {
+				t.Error("the handler's panic was swallowed")
+			}
+			w = sendTo(handler, newPost(t.Context(), "k", payment))
 			wantCode(t, w, http.StatusInternalServerError, problem.HandlerFailed)
 			for _, event := range seen.all {
 				if event.Err != nil && strings.Contains(event.Err.Error(), "writer bug") {
@@ -243,9 +215,7 @@ func TestPanickingProblemWriterIsReplaced(t *testing.T) {
 			if n := seen.count(event.CallbackPanicked); n != 2 || !marked.Load() {
 				t.Errorf("%d events report the panics: %v", n, seen.results())
 			}
-			if err := engine.Shutdown(t.Context()); err != nil {
-				t.Error(err)
-			}
+			shutdown(t, engine)
 		})
 	}
 }
@@ -302,7 +272,7 @@ func TestPanickingScopeAndRecoverFunc(t *testing.T) {
 					t.Errorf("the RecoverFunc's panic became %v", recovered)
 				}
 			}()
-			recovering.ServeHTTP(httptest.NewRecorder(), newPost(t.Context(), "k", payment))
+			sendTo(recovering, newPost(t.Context(), "k", payment))
 		}()
 		advance(time.Second)
 		w, _ := send()
@@ -310,9 +280,7 @@ func TestPanickingScopeAndRecoverFunc(t *testing.T) {
 		if n := seen.count(event.CallbackPanicked); n != 2 {
 			t.Errorf("%d events report the panics: %v", n, seen.results())
 		}
-		if err := engine.Shutdown(t.Context()); err != nil {
-			t.Error(err)
-		}
+		shutdown(t, engine)
 	})
 }
 
@@ -327,10 +295,7 @@ func (panickyCodec) MediaType() string           { return "application/json" }
 func TestPanickingCodec(t *testing.T) {
 	t.Parallel()
 	seen := &events{}
-	engine, err := core.New(memstore.New(), core.SharedScope, core.WithObserver(seen))
-	if err != nil {
-		t.Fatal(err)
-	}
+	engine := engineOf(t, memstore.New(), core.WithObserver(seen))
 	runs := 0
 	call := func() (recovered any) {
 		defer func() { recovered = recover() }()
@@ -341,7 +306,5 @@ func TestPanickingCodec(t *testing.T) {
 	if recovered := call(); recovered != "codec bug" {
 		t.Errorf("the codec's panic became %v", recovered)
 	}
-	if err := engine.Shutdown(t.Context()); err != nil {
-		t.Error(err)
-	}
+	shutdown(t, engine)
 }

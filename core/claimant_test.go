@@ -55,11 +55,12 @@ func TestEqualBytesNeedNoClaim(t *testing.T) {
 		r.Header.Set("X-Api-Version", version)
 		return r
 	}
-	for name, test := range map[string]struct {
+	type row struct {
 		policy         []policy.Option
 		first, respelt func() *http.Request // the same request, the second one in other bytes
 		other          func() *http.Request
-	}{
+	}
+	each(t, map[string]row{
 		"JSON": {
 			nil,
 			func() *http.Request { return post(`{"amount":1,"note":"a"}`) },
@@ -108,30 +109,26 @@ func TestEqualBytesNeedNoClaim(t *testing.T) {
 			func() *http.Request { return versioned(" "+payment, "1") },
 			func() *http.Request { return versioned(payment, "2") },
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			store := &askingStore{Store: memstore.New()}
-			s := newService(t, store, created, test.policy...)
-			send := func(r *http.Request, claims int64) *httptest.ResponseRecorder {
-				t.Helper()
-				w := httptest.NewRecorder()
-				s.handler.ServeHTTP(w, r)
-				if got := store.asked.Load(); got != claims {
-					t.Errorf("%d claims so far, want %d", got, claims)
-				}
-				return w
+	}, func(t *testing.T, test row) {
+		store := &askingStore{Store: memstore.New()}
+		s := newService(t, store, created, test.policy...)
+		send := func(r *http.Request, claims int64) *httptest.ResponseRecorder {
+			t.Helper()
+			w := sendTo(s.handler, r)
+			if got := store.asked.Load(); got != claims {
+				t.Errorf("%d claims so far, want %d", got, claims)
 			}
-			wantFirst(t, send(test.first(), 1))
-			wantReplay(t, send(test.first(), 1))
-			wantCode(t, send(test.other(), 2), http.StatusUnprocessableEntity, "key_reused")
-			wantReplay(t, send(test.first(), 2))
-			if test.respelt != nil {
-				wantReplay(t, send(test.respelt(), 3))
-			}
-			s.wantRuns(t, 1)
-		})
-	}
+			return w
+		}
+		wantFirst(t, send(test.first(), 1))
+		wantReplay(t, send(test.first(), 1))
+		wantCode(t, send(test.other(), 2), http.StatusUnprocessableEntity, "key_reused")
+		wantReplay(t, send(test.first(), 2))
+		if test.respelt != nil {
+			wantReplay(t, send(test.respelt(), 3))
+		}
+		s.wantRuns(t, 1)
+	})
 }
 
 // The event of a replay without a claim names the record and the attempt.

@@ -34,9 +34,7 @@ func TestClaimWhoseReplyWasLostIsRecognised(t *testing.T) {
 		})
 		s := newService(t, store, created)
 		wantFirst(t, s.post(t.Context(), "k", payment))
-		if n := store.acquires.Load(); n != 2 {
-			t.Errorf("%d claims", n)
-		}
+		wantCalls(t, &store.acquires, 2)
 	})
 }
 
@@ -176,9 +174,7 @@ func TestCorruptRecordNeverRuns(t *testing.T) {
 		wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, problem.StoreUnavailable)
 		s.wantRuns(t, 0)
 		s.wantEvent(t, event.StoreError, 1)
-		if n := store.acquires.Load(); n != 1 {
-			t.Errorf("%v: %d claims", mode, n)
-		}
+		wantCalls(t, &store.acquires, 1)
 	}
 }
 
@@ -220,9 +216,7 @@ func TestSealedRecordIsNotReplayedWithoutItsSeal(t *testing.T) {
 		wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, problem.StoreUnavailable)
 		s.wantRuns(t, 0)
 		s.wantEvent(t, event.StoreError, 1)
-		if n := shared.acquires.Load(); n != 1 {
-			t.Errorf("%v: asked %d times, want once, because it stays sealed", mode, n)
-		}
+		wantCalls(t, &shared.acquires, 1)
 	}
 }
 
@@ -296,10 +290,7 @@ func TestStoreThatForgetsTheClaim(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &forgetfulStore{Store: memstore.New()}
-		slow := func(w http.ResponseWriter, r *http.Request) {
-			advance(30 * time.Second)
-			created(w, r)
-		}
+		slow := createdAfter(30 * time.Second)
 		here := newService(t, store, slow, policy.LockTTL(3*time.Second))
 		there := newService(t, store, slow, policy.LockTTL(3*time.Second))
 		var group sync.WaitGroup
@@ -334,10 +325,7 @@ func TestSecondLeaseInOneProcessIsReleased(t *testing.T) {
 			store.Store = memstore.New()
 			return apply()
 		})
-		s = newService(t, store, func(w http.ResponseWriter, r *http.Request) {
-			<-finish
-			created(w, r)
-		})
+		s = newService(t, store, createdOnce(finish))
 		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress)
 		synctest.Wait()
 		close(finish)
@@ -350,10 +338,7 @@ func TestSecondLeaseInOneProcessIsReleased(t *testing.T) {
 // Begin and Finish guard another kind of request than net/http's.
 func TestBeginAndFinish(t *testing.T) {
 	t.Parallel()
-	engine, err := core.New(memstore.New(), core.SharedScope, core.WithObserver(&events{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	engine := engineOf(t, memstore.New())
 	route := engine.MustRoute()
 	request := core.Request{Scope: "alice", Method: "JOB", Path: "send-invoice", Key: "42", Fingerprint: "sha256:1"}
 	decision := engine.Begin(t.Context(), route, request)

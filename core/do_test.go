@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,34 +31,11 @@ type receipt struct {
 	Number int64 `json:"number"`
 }
 
-// till is a function that takes money, with its engine and its number of runs.
-type till struct {
-	*core.Engine
-	events *events
-	runs   atomic.Int64
-}
-
-func newTill(t *testing.T, store storage.Store) *till {
-	t.Helper()
-	s := &till{events: &events{}}
-	engine, err := core.New(store, core.SharedScope, core.WithObserver(s.events))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Engine = engine
-	t.Cleanup(func() {
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel()
-		_ = engine.Shutdown(ctx)
-	})
-	return s
-}
-
 func chargeCall(key string, input any) core.Call {
 	return core.Call{Scope: "orders", Name: "charge", Key: key, Input: input}
 }
 
-func (s *till) charge(ctx context.Context, call core.Call) (receipt, core.Info, error) {
+func (s *service) charge(ctx context.Context, call core.Call) (receipt, core.Info, error) {
 	return core.Do(ctx, s.Engine, call, func(context.Context) (receipt, error) {
 		return receipt{s.runs.Add(1)}, nil
 	})
@@ -67,7 +43,7 @@ func (s *till) charge(ctx context.Context, call core.Call) (receipt, core.Info, 
 
 func TestDoRunsOnceAndReplays(t *testing.T) {
 	t.Parallel()
-	s := newTill(t, memstore.New())
+	s := newService(t, memstore.New(), created)
 	for try := range 3 {
 		got, info, err := s.charge(t.Context(), chargeCall("k1", order{ID: "o-1", Amount: 100}))
 		if err != nil || got.Number != 1 || info.Replayed != (try > 0) || info.Attempt != 1 {
@@ -91,7 +67,7 @@ func TestDoRunsOnceAndReplays(t *testing.T) {
 // A call's name is never read as a pattern with a method.
 func TestEndpointOfCalls(t *testing.T) {
 	t.Parallel()
-	s := newTill(t, memstore.New())
+	s := newService(t, memstore.New(), created)
 	if _, _, err := s.charge(t.Context(), core.Call{Scope: "orders", Name: "charge card", Key: "k"}); err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +78,7 @@ func TestEndpointOfCalls(t *testing.T) {
 
 func TestDoRefusesAnotherInput(t *testing.T) {
 	t.Parallel()
-	s := newTill(t, memstore.New())
+	s := newService(t, memstore.New(), created)
 	call := chargeCall("k1", order{ID: "o-1", Amount: 100, SentAt: "10:00"})
 	call.Route = s.MustRoute(policy.ExcludeFields("sent_at"))
 	_, _, first := s.charge(t.Context(), call)
@@ -139,7 +115,7 @@ func TestDoAndErrors(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			s := newTill(t, memstore.New())
+			s := newService(t, memstore.New(), created)
 			for try := range 2 {
 				got, info, err := core.Do(t.Context(), s.Engine, chargeCall("k", nil), func(ctx context.Context) (receipt, error) {
 					if test.mark {
@@ -168,7 +144,7 @@ func TestDoAndErrors(t *testing.T) {
 func TestDoPanics(t *testing.T) {
 	t.Parallel()
 	for _, executed := range []bool{false, true} {
-		s := newTill(t, memstore.New())
+		s := newService(t, memstore.New(), created)
 		func() {
 			defer func() {
 				if recover() != "broken" {
@@ -191,7 +167,7 @@ func TestDoPanics(t *testing.T) {
 
 func TestDoConcurrently(t *testing.T) {
 	t.Parallel()
-	s := newTill(t, memstore.New())
+	s := newService(t, memstore.New(), created)
 	call := chargeCall("k", nil)
 	call.Route = s.MustRoute(policy.Wait(time.Minute))
 	var all sync.WaitGroup
@@ -211,7 +187,7 @@ func TestDoConcurrently(t *testing.T) {
 // Case 1: a caller that gives up does not stop the function half-way.
 func TestDoOutlivesItsCaller(t *testing.T) {
 	t.Parallel()
-	s := newTill(t, memstore.New())
+	s := newService(t, memstore.New(), created)
 	ctx, cancel := context.WithCancel(t.Context())
 	_, _, err := core.Do(ctx, s.Engine, chargeCall("k", nil), func(ctx context.Context) (receipt, error) {
 		cancel()
@@ -236,7 +212,7 @@ func TestDoWithoutStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaultyStore()
 		store.set(&store.acquire)(failUnapplied)
-		s := newTill(t, store)
+		s := newService(t, store, created)
 		if _, _, err := s.charge(t.Context(), chargeCall("k", nil)); !errors.Is(err, core.ErrUnavailable) {
 			t.Errorf("it returned %v, want ErrUnavailable", err)
 		}
@@ -250,26 +226,19 @@ func TestDoWithoutStore(t *testing.T) {
 	})
 }
 
-func (s *till) wantRuns(t *testing.T, n int64) {
-	t.Helper()
-	if got := s.runs.Load(); got != n {
-		t.Errorf("it ran %d times, want %d", got, n)
-	}
-}
-
 // The store's reply to the settlement is lost. The result stays valid.
 func TestDoWhenTheStoreBlips(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaultyStore()
-		s := newTill(t, store)
+		s := newService(t, store, created)
 		store.set(&store.complete)(failUnapplied)
 		if got, _, err := s.charge(t.Context(), chargeCall("k", nil)); err != nil || got.Number != 1 {
 			t.Errorf("it returned %+v, %v", got, err)
 		}
 		store.set(&store.complete)(nil)
 		advance(time.Second)
-		other := newTill(t, store)
+		other := newService(t, store, created)
 		if got, info, err := other.charge(t.Context(), chargeCall("k", nil)); err != nil || got.Number != 1 || !info.Replayed {
 			t.Errorf("another process got %+v, %+v, %v, want the first result", got, info, err)
 		}
@@ -281,7 +250,7 @@ func TestDoWhoseLeaseIsLost(t *testing.T) {
 	t.Parallel()
 	store := newFaultyStore()
 	store.set(&store.complete)(func(func() error) error { return storage.ErrLeaseLost })
-	s := newTill(t, store)
+	s := newService(t, store, created)
 	got, _, err := s.charge(t.Context(), chargeCall("k", nil))
 	if !errors.Is(err, storage.ErrLeaseLost) || got != (receipt{}) {
 		t.Errorf("it returned %+v, %v, want no result and ErrLeaseLost", got, err)
@@ -290,7 +259,7 @@ func TestDoWhoseLeaseIsLost(t *testing.T) {
 
 func TestDoNamesTheWrongField(t *testing.T) {
 	t.Parallel()
-	s := newTill(t, memstore.New())
+	s := newService(t, memstore.New(), created)
 	tests := []struct {
 		call  core.Call
 		names string
@@ -313,7 +282,7 @@ func TestDoNamesTheWrongField(t *testing.T) {
 
 func TestDoWithoutKeyWhereNoneIsRequired(t *testing.T) {
 	t.Parallel()
-	s := newTill(t, memstore.New())
+	s := newService(t, memstore.New(), created)
 	call := chargeCall("", nil)
 	call.Route = s.MustRoute(policy.Required(false))
 	for range 2 {
@@ -327,7 +296,7 @@ func TestDoWithoutKeyWhereNoneIsRequired(t *testing.T) {
 // An inner call with the same key is a part of the outer call.
 func TestDoWithinItself(t *testing.T) {
 	t.Parallel()
-	s := newTill(t, memstore.New())
+	s := newService(t, memstore.New(), created)
 	got, _, err := core.Do(t.Context(), s.Engine, chargeCall("k", nil), func(ctx context.Context) (receipt, error) {
 		inner, _, err := s.charge(ctx, chargeCall("k", nil))
 		return inner, err
@@ -340,7 +309,7 @@ func TestDoWithinItself(t *testing.T) {
 // A function that ran must not run again because its result cannot be kept.
 func TestDoWithResultsThatCannotBeKept(t *testing.T) {
 	t.Parallel()
-	s := newTill(t, memstore.New())
+	s := newService(t, memstore.New(), created)
 	small := s.MustRoute(policy.MaxResponseBytes(8))
 	for name, value := range map[string]any{"too large": strings.Repeat("a", 100), "not JSON": func() {}} {
 		call := chargeCall(name, nil)
@@ -364,13 +333,10 @@ func (hostileCodec) Marshal(any) ([]byte, error) { panic("codec") }
 
 func TestDoWhoseCodecPanics(t *testing.T) {
 	t.Parallel()
-	s := newTill(t, memstore.New())
+	s := newService(t, memstore.New(), created)
 	call := chargeCall("k", nil)
 	call.Codec = hostileCodec{}
-	func() {
-		defer func() { _ = recover() }()
-		_, _, _ = s.charge(t.Context(), call)
-	}()
+	recovered(func() { _, _, _ = s.charge(t.Context(), call) })
 	if _, _, err := s.charge(t.Context(), call); !failure.IsPermanent(err) {
 		t.Errorf("the next call returned %v, want the error that was kept", err)
 	}
@@ -395,7 +361,7 @@ func (textCodec) MediaType() string { return "text/plain" }
 
 func TestDoWithAnotherCodec(t *testing.T) {
 	t.Parallel()
-	s := newTill(t, memstore.New())
+	s := newService(t, memstore.New(), created)
 	call := chargeCall("k", "input")
 	call.Codec = textCodec{}
 	for range 2 {
@@ -425,7 +391,7 @@ func TestDoRecovers(t *testing.T) {
 			t.Fatal(err)
 		}
 		advance(2 * time.Second) // its process died
-		s := newTill(t, store)
+		s := newService(t, store, created)
 		call.Route = s.MustRoute(policy.OnAbandoned(policy.Recover(func(context.Context, policy.Abandoned) (*policy.Response, error) {
 			return &policy.Response{Status: http.StatusOK, Body: []byte(`{"number":7}`)}, nil
 		})))

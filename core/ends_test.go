@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/oncekey/oncekey/core/event"
@@ -47,27 +46,25 @@ func TestWhichResultsEndTheirRun(t *testing.T) {
 // One event ends each run, and it is the last one of the run.
 func TestOneEventEndsARun(t *testing.T) {
 	t.Parallel()
-	status := func(code int) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
-	}
 	slow := func(w http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
 		created(w, r)
 	}
 	lose := func(func() error) error { return storage.ErrLeaseLost }
-	for name, c := range map[string]struct {
+	type row struct {
 		handle  http.HandlerFunc
 		options []policy.Option
 		faults  func(*faultyStore)
 		crashed bool // before the run
 		ends    event.Result
-	}{
+	}
+	each(t, map[string]row{
 		"completed":  {handle: created, ends: event.Completed},
-		"failed":     {handle: status(http.StatusConflict), ends: event.Failed},
-		"streamed":   {handle: func(w http.ResponseWriter, _ *http.Request) { _ = http.NewResponseController(w).Flush() }, ends: event.Unreplayable},
-		"released":   {handle: status(http.StatusBadGateway), ends: event.DeleteKey},
+		"failed":     {handle: responding(http.StatusConflict), ends: event.Failed},
+		"streamed":   {handle: streaming, ends: event.Unreplayable},
+		"released":   {handle: responding(http.StatusBadGateway), ends: event.DeleteKey},
 		"retryable":  {handle: func(_ http.ResponseWriter, r *http.Request) { failure.MarkRetryable(r.Context()) }, ends: event.Retryable},
-		"uncertain":  {handle: status(http.StatusBadGateway), options: []policy.Option{policy.Uncertain("5xx")}, ends: event.Uncertain},
+		"uncertain":  {handle: responding(http.StatusBadGateway), options: []policy.Option{policy.Uncertain("5xx")}, ends: event.Uncertain},
 		"panic":      {handle: func(http.ResponseWriter, *http.Request) { panic("a bug") }, ends: event.DeleteKey},
 		"misjudged":  {handle: created, options: []policy.Option{policy.Classifier(func(failure.Outcome) failure.Class { panic("a bug") })}, ends: event.Completed},
 		"too long":   {handle: slow, options: []policy.Option{policy.MaxRun(time.Second)}, ends: event.Completed},
@@ -84,42 +81,29 @@ func TestOneEventEndsARun(t *testing.T) {
 			}
 		}, ends: event.Completed},
 		"deferred and lost":  {handle: created, faults: func(s *faultyStore) { s.complete = failUnapplied }, ends: event.ResponseLost},
-		"release lost":       {handle: status(http.StatusBadGateway), faults: func(s *faultyStore) { s.release = failUnapplied }, ends: event.StoreError},
-		"release overtaken":  {handle: status(http.StatusBadGateway), faults: func(s *faultyStore) { s.release = thenLost() }, ends: event.LeaseLost},
-		"recovered":          {handle: created, crashed: true, options: recovering(&policy.Response{Status: 201}, nil), ends: event.Completed},
-		"recovered to run":   {handle: created, crashed: true, options: recovering(nil, nil), ends: event.Completed},
-		"not recovered":      {handle: created, crashed: true, options: recovering(nil, errStoreDown), ends: event.RecoverError},
-		"not even abandoned": {handle: created, crashed: true, options: recovering(nil, errStoreDown), faults: func(s *faultyStore) { s.extend = failUnapplied }, ends: event.RecoverError},
+		"release lost":       {handle: responding(http.StatusBadGateway), faults: func(s *faultyStore) { s.release = failUnapplied }, ends: event.StoreError},
+		"release overtaken":  {handle: responding(http.StatusBadGateway), faults: func(s *faultyStore) { s.release = thenLost() }, ends: event.LeaseLost},
+		"recovered":          {handle: created, crashed: true, options: []policy.Option{recovering(&policy.Response{Status: 201}, nil)}, ends: event.Completed},
+		"recovered to run":   {handle: created, crashed: true, options: []policy.Option{recovering(nil, nil)}, ends: event.Completed},
+		"not recovered":      {handle: created, crashed: true, options: []policy.Option{recovering(nil, errStoreDown)}, ends: event.RecoverError},
+		"not even abandoned": {handle: created, crashed: true, options: []policy.Option{recovering(nil, errStoreDown)}, faults: func(s *faultyStore) { s.extend = failUnapplied }, ends: event.RecoverError},
 		"recovery panics": {handle: created, crashed: true, options: []policy.Option{policy.OnAbandoned(policy.Recover(
 			func(context.Context, policy.Abandoned) (*policy.Response, error) { panic("a bug") }))}, ends: event.CallbackPanicked},
 		"observed": {handle: created, options: []policy.Option{policy.Observe(true)}, ends: event.Completed},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				store := newFaultyStore()
-				if c.crashed {
-					crash(t, store)
-					advance(time.Second)
-				}
-				if c.faults != nil {
-					c.faults(store)
-				}
-				s := newService(t, store, c.handle, c.options...)
-				func() {
-					defer func() { _ = recover() }()
-					s.post(t.Context(), "k", payment)
-				}()
-				advance(2 * time.Hour) // the settle budget is one hour
-				s.events.wantEnd(t, c.ends)
-			})
-		})
-	}
-}
-
-func recovering(found *policy.Response, err error) []policy.Option {
-	return []policy.Option{policy.OnAbandoned(policy.Recover(
-		func(context.Context, policy.Abandoned) (*policy.Response, error) { return found, err }))}
+	}, func(t *testing.T, c row) {
+		store := newFaultyStore()
+		if c.crashed {
+			crash(t, store)
+			advance(time.Second)
+		}
+		if c.faults != nil {
+			c.faults(store)
+		}
+		s := newService(t, store, c.handle, c.options...)
+		recovered(func() { s.post(t.Context(), "k", payment) })
+		advance(2 * time.Hour) // the settle budget is one hour
+		s.events.wantEnd(t, c.ends)
+	})
 }
 
 // thenLost fails once and then reports a lost lease.
@@ -151,25 +135,21 @@ func (e *events) wantEnd(t *testing.T, want ...event.Result) {
 func TestOneEventEndsATransaction(t *testing.T) {
 	t.Parallel()
 	rolledBack := func(func() error) error { return storage.ErrRolledBack }
-	for name, c := range map[string]struct {
+	type row struct {
 		begin, commit func(func() error) error
 		ends          event.Result
-	}{
+	}
+	each(t, map[string]row{
 		"committed":     {ends: event.Completed},
 		"rolled back":   {commit: rolledBack, ends: event.DeleteKey},
 		"not confirmed": {commit: failUnapplied, ends: event.DeleteKey},
 		"not begun":     {begin: failUnapplied, ends: event.DeleteKey},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				b := newBank()
-				b.begin, b.commit = c.begin, c.commit
-				s := newBankService(t, b, deposit)
-				s.post(t.Context(), "k", payment)
-				advance(time.Minute)
-				s.events.wantEnd(t, c.ends)
-			})
-		})
-	}
+	}, func(t *testing.T, c row) {
+		b := newBank()
+		b.begin, b.commit = c.begin, c.commit
+		s := newBankService(t, b, deposit)
+		s.post(t.Context(), "k", payment)
+		advance(time.Minute)
+		s.events.wantEnd(t, c.ends)
+	})
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -57,10 +56,7 @@ func TestNewRefusesNonsense(t *testing.T) {
 // A bad policy is refused when the route is declared, and the error names the field.
 func TestBadPoliciesPanicWhenDeclared(t *testing.T) {
 	t.Parallel()
-	engine, err := core.New(memstore.New(), core.SharedScope)
-	if err != nil {
-		t.Fatal(err)
-	}
+	engine := engineOf(t, memstore.New())
 	for want, opt := range map[string]policy.Option{
 		"policy: LockTTL is -1s": policy.LockTTL(-time.Second),
 		`policy: ExcludeFields: fingerprint: cannot exclude "meta..id"`: policy.ExcludeFields("meta..id"),
@@ -81,28 +77,22 @@ func TestBadPoliciesPanicWhenDeclared(t *testing.T) {
 
 func TestScopeFailures(t *testing.T) {
 	t.Parallel()
-	for name, scope := range map[string]core.Scope{
+	each(t, map[string]core.Scope{
 		"empty principal": core.ScopeBy(func(*http.Request) (string, error) { return "", nil }),
 		"fails":           core.ScopeBy(func(*http.Request) (string, error) { return "alice", errors.New("session store down") }),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			engine, err := core.New(memstore.New(), scope, core.WithObserver(&events{}))
-			if err != nil {
-				t.Fatal(err)
-			}
-			s := &service{Engine: engine, handler: engine.Handler(http.HandlerFunc(created))}
-			wantCode(t, s.post(t.Context(), "k", payment), http.StatusUnauthorized, problem.PrincipalMissing)
-		})
-	}
+	}, func(t *testing.T, scope core.Scope) {
+		engine, err := core.New(memstore.New(), scope, core.WithObserver(&events{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &service{Engine: engine, handler: engine.Handler(http.HandlerFunc(created))}
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusUnauthorized, problem.PrincipalMissing)
+	})
 }
 
 func TestSharedScopeIsTheOptOut(t *testing.T) {
 	t.Parallel()
-	engine, err := core.New(memstore.New(), core.SharedScope, core.WithObserver(&events{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	engine := engineOf(t, memstore.New())
 	s := &service{Engine: engine, handler: engine.Handler(http.HandlerFunc(created))}
 	wantFirst(t, s.post(t.Context(), "k", payment))
 	wantReplay(t, s.post(t.Context(), "k", payment))
@@ -176,7 +166,7 @@ func TestDeriveKey(t *testing.T) {
 	}
 	other := newPost(t.Context(), "k", payment)
 	other.Header.Set("Authorization", "Bearer bob")
-	s.handler.ServeHTTP(httptest.NewRecorder(), other)
+	sendTo(s.handler, other)
 	if derived[0] != derived[2] || derived[1] != derived[3] {
 		t.Error("a second attempt got another key")
 	}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -32,7 +31,7 @@ func logged(t *testing.T, handle http.HandlerFunc, requests ...*http.Request) (s
 	}
 	handler := engine.Handler(handle, policy.Required(false))
 	for _, r := range requests {
-		handler.ServeHTTP(httptest.NewRecorder(), r)
+		sendTo(handler, r)
 	}
 	text := out.String()
 	var lines []map[string]any
@@ -147,14 +146,11 @@ func TestOneLineForAnUnreachableStore(t *testing.T) {
 	var out bytes.Buffer
 	store := newFaultyStore()
 	store.acquire = failUnapplied
-	engine, err := core.New(store, core.SharedScope, core.WithObserver(event.Log(slog.New(slog.NewTextHandler(&out, nil)))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	engine := engineOf(t, store, core.WithObserver(event.Log(slog.New(slog.NewTextHandler(&out, nil)))))
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	defer func() { _ = engine.Shutdown(over) }() // ends the release of the claim
-	engine.Handler(http.HandlerFunc(created)).ServeHTTP(httptest.NewRecorder(), newPost(t.Context(), "k", payment))
+	sendTo(engine.Handler(http.HandlerFunc(created)), newPost(t.Context(), "k", payment))
 	got := out.String()
 	for _, part := range []string{
 		"level=WARN", "result=unavailable", "status=503", `error="connection refused"`, "record=" + engine.StorageKey("\x00shared", http.MethodPost, "/payments", "k"),
@@ -174,7 +170,7 @@ func TestErrorOfAnEarlierRoundIsNotLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaultyStore()
 		working := make(chan struct{})
-		first := newService(t, store, func(w http.ResponseWriter, r *http.Request) { <-working; created(w, r) })
+		first := newService(t, store, createdOnce(working))
 		second := newService(t, store, created, policy.Wait(time.Minute))
 		var group sync.WaitGroup
 		group.Go(func() { first.post(t.Context(), "k", payment) })
@@ -255,15 +251,12 @@ func TestEventHashes(t *testing.T) {
 func TestEventNamesTheRoute(t *testing.T) {
 	t.Parallel()
 	seen := &events{}
-	engine, err := core.New(memstore.New(), core.SharedScope, core.WithObserver(seen))
-	if err != nil {
-		t.Fatal(err)
-	}
+	engine := engineOf(t, memstore.New(), core.WithObserver(seen))
 	mux := http.NewServeMux()
 	mux.Handle("POST /members/{id}", engine.Handler(http.HandlerFunc(created)))
 	r := newPost(t.Context(), "k", payment)
 	r.URL.Path = "/members/17"
-	mux.ServeHTTP(httptest.NewRecorder(), r)
+	sendTo(mux, r)
 	for _, event := range seen.all {
 		if event.Route != "POST /members/{id}" || event.Endpoint() != "POST /members/{id}" {
 			t.Errorf("route %q, endpoint %q", event.Route, event.Endpoint())
@@ -275,13 +268,10 @@ func TestEventNamesTheRoute(t *testing.T) {
 func TestEventNamesTheRouteOfARouterInside(t *testing.T) {
 	t.Parallel()
 	seen := &events{}
-	engine, err := core.New(memstore.New(), core.SharedScope, core.WithObserver(seen))
-	if err != nil {
-		t.Fatal(err)
-	}
+	engine := engineOf(t, memstore.New(), core.WithObserver(seen))
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /payments", created)
-	engine.Handler(mux).ServeHTTP(httptest.NewRecorder(), newPost(t.Context(), "k", payment))
+	sendTo(engine.Handler(mux), newPost(t.Context(), "k", payment))
 	if last := seen.all[len(seen.all)-1]; last.Result != event.Completed || last.Route != "POST /payments" {
 		t.Errorf("got %s of %q", last.Result, last.Route)
 	}

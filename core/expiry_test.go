@@ -3,7 +3,6 @@ package core_test
 import (
 	"context"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -46,8 +45,8 @@ func TestExpiryHeader(t *testing.T) {
 	}{
 		"kept for the TTL": {created, 48 * time.Hour},
 		"kept by KeepFor":  {keepFor, 90 * time.Minute},
-		"a kept error":     {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusConflict) }, 48 * time.Hour},
-		"a released key":   {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, 0},
+		"a kept error":     {responding(http.StatusConflict), 48 * time.Hour},
+		"a released key":   {responding(http.StatusBadGateway), 0},
 		"an uncertain run": {func(w http.ResponseWriter, r *http.Request) { failure.MarkUncertain(r.Context(), ""); created(w, r) }, 0},
 		"a stream": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set(expires, "forged")
@@ -66,17 +65,15 @@ func TestExpiryHeader(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				engine := engineOf(t, memstore.New(), core.WithExpiryHeader("idempotency-expires"), core.WithObserver(&events{}))
+				engine := engineOf(t, memstore.New(), core.WithExpiryHeader("idempotency-expires"))
 				handler := engine.Handler(c.handle, policy.TTLHours(48))
 				want := []string(nil)
 				if c.kept > 0 {
 					want = []string{time.Now().Add(c.kept).UTC().Format(http.TimeFormat)}
 				}
-				first := httptest.NewRecorder()
-				handler.ServeHTTP(first, newPost(t.Context(), "k", payment))
+				first := sendTo(handler, newPost(t.Context(), "k", payment))
 				advance(time.Minute)
-				again := httptest.NewRecorder()
-				handler.ServeHTTP(again, newPost(t.Context(), "k", payment))
+				again := sendTo(handler, newPost(t.Context(), "k", payment))
 				if got := first.Result().Header[expires]; !equal(got, want) {
 					t.Errorf("the first response ends at %q, want %q", got, want)
 				}
@@ -108,8 +105,7 @@ func TestExpiryHeaderOfADeferredResponse(t *testing.T) {
 		want := time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)
 		store.set(&store.complete)(failUnapplied)
 		for range 2 { // the second is a replay from this process
-			w := httptest.NewRecorder()
-			handler.ServeHTTP(w, newPost(t.Context(), "k", payment))
+			w := sendTo(handler, newPost(t.Context(), "k", payment))
 			if got := w.Header().Get(expires); w.Code != http.StatusCreated || got != want {
 				t.Errorf("the response is %d and ends at %q, want %q", w.Code, got, want)
 			}
@@ -139,12 +135,11 @@ func (s abroad) Acquire(ctx context.Context, request storage.Request) (storage.L
 func TestExpiryHeaderIsInGMT(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		engine := engineOf(t, abroad{memstore.New()}, core.WithExpiryHeader(expires), core.WithObserver(&events{}))
+		engine := engineOf(t, abroad{memstore.New()}, core.WithExpiryHeader(expires))
 		handler := engine.Handler(http.HandlerFunc(created), policy.TTLHours(1))
 		want := time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)
 		for range 2 {
-			w := httptest.NewRecorder()
-			handler.ServeHTTP(w, newPost(t.Context(), "k", payment))
+			w := sendTo(handler, newPost(t.Context(), "k", payment))
 			if got := w.Header().Get(expires); got != want {
 				t.Errorf("it ends at %q, want %q", got, want)
 			}
@@ -156,17 +151,15 @@ func TestExpiryHeaderIsInGMT(t *testing.T) {
 func TestNoExpiryHeader(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		engine := engineOf(t, timeless{memstore.New()}, core.WithExpiryHeader(expires), core.WithObserver(&events{}))
+		engine := engineOf(t, timeless{memstore.New()}, core.WithExpiryHeader(expires))
 		handler := engine.Handler(http.HandlerFunc(created))
-		handler.ServeHTTP(httptest.NewRecorder(), newPost(t.Context(), "k", payment))
-		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, newPost(t.Context(), "k", payment))
+		sendTo(handler, newPost(t.Context(), "k", payment))
+		w := sendTo(handler, newPost(t.Context(), "k", payment))
 		wantReplay(t, w)
 		if got := w.Header()[expires]; got != nil {
 			t.Errorf("the replay ends at %q, and the store does not know", got)
 		}
-		w = httptest.NewRecorder()
-		handler.ServeHTTP(w, newPost(t.Context(), "k", `{"amount":7}`))
+		w = sendTo(handler, newPost(t.Context(), "k", `{"amount":7}`))
 		if got := w.Header()[expires]; w.Code != http.StatusUnprocessableEntity || got != nil {
 			t.Errorf("the problem is %d and ends at %q", w.Code, got)
 		}

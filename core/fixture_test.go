@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -152,21 +153,47 @@ func newService(t *testing.T, store storage.Store, handle http.HandlerFunc, opts
 func newServiceOf(t *testing.T, store storage.Store, handle http.HandlerFunc, opts []policy.Option, options ...core.Option) *service {
 	t.Helper()
 	s := &service{events: &events{}}
-	engine, err := core.New(store, core.ScopeBy(bearer), append(options, core.WithObserver(s.events))...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Engine = engine
-	t.Cleanup(func() { // ends the background work with the test
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel()
-		_ = engine.Shutdown(ctx)
-	})
-	s.handler = engine.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s.Engine = engineFor(t, store, core.ScopeBy(bearer), append(options, core.WithObserver(s.events))...)
+	s.handler = s.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.runs.Add(1)
 		handle(w, r)
 	}), opts...)
 	return s
+}
+
+// engineOf returns an engine for one scope. It drops its events, unless an option has an observer.
+func engineOf(t *testing.T, store storage.Store, options ...core.Option) *core.Engine {
+	t.Helper()
+	return engineFor(t, store, core.SharedScope, append([]core.Option{core.WithObserver(discarded{})}, options...)...)
+}
+
+// engineFor returns an engine whose background work ends with the test.
+func engineFor(t *testing.T, store storage.Store, scope core.Scope, options ...core.Option) *core.Engine {
+	t.Helper()
+	engine, err := core.New(store, scope, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { abort(engine) })
+	return engine
+}
+
+type shutter interface {
+	Shutdown(ctx context.Context) error
+}
+
+// abort shuts down without waiting, as if the process was killed.
+func abort(s shutter) {
+	ended, end := context.WithCancel(context.Background())
+	end()
+	_ = s.Shutdown(ended)
+}
+
+func shutdown(t *testing.T, s shutter) {
+	t.Helper()
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Errorf("Shutdown returned %v", err)
+	}
 }
 
 func bearer(r *http.Request) (string, error) {
@@ -175,8 +202,13 @@ func bearer(r *http.Request) (string, error) {
 
 // post sends a payment under a key and returns the response.
 func (s *service) post(ctx context.Context, key, body string) *httptest.ResponseRecorder {
+	return sendTo(s.handler, newPost(ctx, key, body))
+}
+
+// sendTo sends a request to a handler and returns the response.
+func sendTo(handler http.Handler, r *http.Request) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	s.handler.ServeHTTP(w, newPost(ctx, key, body))
+	handler.ServeHTTP(w, r)
 	return w
 }
 
@@ -204,6 +236,67 @@ func created(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusCreated)
 	_, _ = w.Write([]byte(`{"payment_id":"p1"}`))
+}
+
+// createdAfter is created after some time, whatever becomes of its context.
+func createdAfter(d time.Duration) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		advance(d)
+		created(w, r)
+	}
+}
+
+// createdOnce is created once a channel is closed, or has a value.
+func createdOnce(ready <-chan struct{}) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		<-ready
+		created(w, r)
+	}
+}
+
+// createdAsStream is created with a response that streams.
+func createdAsStream(w http.ResponseWriter, r *http.Request) {
+	created(w, r)
+	_ = http.NewResponseController(w).Flush()
+}
+
+// streaming begins a stream, and sends nothing.
+func streaming(w http.ResponseWriter, _ *http.Request) { _ = http.NewResponseController(w).Flush() }
+
+func responding(status int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }
+}
+
+// recovering is a policy whose RecoverFunc returns a response, or nil where it found no effect.
+func recovering(found *policy.Response, err error) policy.Option {
+	return policy.OnAbandoned(policy.Recover(
+		func(context.Context, policy.Abandoned) (*policy.Response, error) { return found, err }))
+}
+
+// recovered calls a function, and returns the value that it panics with.
+func recovered(call func()) (value any) {
+	defer func() { value = recover() }()
+	call()
+	return nil
+}
+
+// each runs a test for each row of a table, in a bubble of its own.
+func each[Row any](t *testing.T, rows map[string]Row, test func(t *testing.T, row Row)) {
+	t.Helper()
+	for name, row := range rows {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { test(t, row) })
+		})
+	}
+}
+
+// skipUnderRace skips a test of memory, because the race detector allocates too.
+func skipUnderRace(t *testing.T) {
+	t.Helper()
+	if raceDetector {
+		t.Skip("the race detector allocates too")
+	}
 }
 
 // wantCode checks a problem's status and code.
@@ -241,5 +334,13 @@ func (s *service) wantEvent(t *testing.T, result event.Result, n int) {
 	t.Helper()
 	if got := s.events.count(result); got != n {
 		t.Errorf("%d events %s, want %d: %v", got, result, n, s.events.results())
+	}
+}
+
+// wantCalls checks a count of a faultyStore.
+func wantCalls(t *testing.T, calls *atomic.Int64, n int64) {
+	t.Helper()
+	if got := calls.Load(); got != n {
+		t.Errorf("%d calls of the store, want %d", got, n)
 	}
 }

@@ -92,9 +92,7 @@ func TestStreamThatMayNotBeShown(t *testing.T) {
 			if w.Code != code || !errors.Is(cause, want) || after > time.Second {
 				t.Errorf("got %d, and the handler ended after %v with %v, want %d and at once with %v", w.Code, after, cause, code, want)
 			}
-			ended, end := context.WithCancel(t.Context())
-			end()
-			_ = s.Shutdown(ended)
+			abort(s)
 		})
 	}
 }

@@ -189,9 +189,7 @@ func TestReady(t *testing.T) {
 	if err := broken.Ready(t.Context()); !errors.Is(err, errStoreDown) {
 		t.Errorf("with a broken store: %v, want %v", err, errStoreDown)
 	}
-	if err := s.Shutdown(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	shutdown(t, s)
 	if err := s.Ready(t.Context()); !errors.Is(err, core.ErrUnavailable) {
 		t.Errorf("after Shutdown: %v, want %v", err, core.ErrUnavailable)
 	}
@@ -209,10 +207,7 @@ func (s checkedStore) Check(context.Context) error { return s.err }
 
 func TestRoutesAreKnown(t *testing.T) {
 	t.Parallel()
-	engine, err := core.New(memstore.New(), core.SharedScope)
-	if err != nil {
-		t.Fatal(err)
-	}
+	engine := engineOf(t, memstore.New())
 	mux := http.NewServeMux()
 	mux.Handle("POST /payments/{id}", engine.Handler(http.HandlerFunc(created), policy.TTLHours(48)))
 	declared := engine.MustRoute()
@@ -220,7 +215,7 @@ func TestRoutesAreKnown(t *testing.T) {
 
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/payments/7", http.NoBody)
 	r.Header.Set(core.KeyHeader, "k1")
-	mux.ServeHTTP(httptest.NewRecorder(), r)
+	sendTo(mux, r)
 
 	routes := engine.Routes()
 	if len(routes) != 2 {

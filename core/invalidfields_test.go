@@ -43,10 +43,11 @@ func TestInvalidFieldsAreNotStored(t *testing.T) {
 		}
 	}
 	note := storage.Field{Name: "X-Note", Value: "b"}
-	for name, row := range map[string]struct {
+	type row struct {
 		handle http.HandlerFunc
 		want   storage.Header
-	}{
+	}
+	each(t, map[string]row{
 		"header": {respond(func(http.ResponseWriter) {}), storage.Header{note}},
 		"trailers": {respond(func(w http.ResponseWriter) {
 			w.Header()[http.TrailerPrefix+"X-Sum"], w.Header()[http.TrailerPrefix+"Bad Name"] = []string{splitting, "1"}, []string{"2"}
@@ -55,36 +56,27 @@ func TestInvalidFieldsAreNotStored(t *testing.T) {
 			failure.MarkExecuted(r.Context())
 			panic(http.ErrAbortHandler)
 		}, storage.Header{note}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			store := &resultStore{Store: memstore.New()}
-			engine, err := core.New(store, core.ScopeBy(bearer), core.WithObserver(discarded{}),
-				core.WithProblemWriter(func(w http.ResponseWriter, _ *http.Request, p problem.Problem) {
-					clear(w.Header())
-					setInvalid(w.Header())
-					w.WriteHeader(p.Status)
-				}))
-			if err != nil {
-				t.Fatal(err)
-			}
-			s := &service{handler: engine.Handler(row.handle)}
-			func() {
-				defer func() { _ = recover() }()
-				s.post(t.Context(), "k", payment)
-			}()
-			if got := store.result.Header; !reflect.DeepEqual(got, row.want) {
-				t.Errorf("stored %v, want %v", got, row.want)
-			}
-		})
-	}
-	t.Run("Finish", func(t *testing.T) {
-		t.Parallel()
+	}, func(t *testing.T, row row) {
 		store := &resultStore{Store: memstore.New()}
-		engine, err := core.New(store, core.SharedScope, core.WithObserver(discarded{}))
+		engine, err := core.New(store, core.ScopeBy(bearer), core.WithObserver(discarded{}),
+			core.WithProblemWriter(func(w http.ResponseWriter, _ *http.Request, p problem.Problem) {
+				clear(w.Header())
+				setInvalid(w.Header())
+				w.WriteHeader(p.Status)
+			}))
 		if err != nil {
 			t.Fatal(err)
 		}
+		s := &service{handler: engine.Handler(row.handle)}
+		recovered(func() { s.post(t.Context(), "k", payment) })
+		if got := store.result.Header; !reflect.DeepEqual(got, row.want) {
+			t.Errorf("stored %v, want %v", got, row.want)
+		}
+	})
+	t.Run("Finish", func(t *testing.T) {
+		t.Parallel()
+		store := &resultStore{Store: memstore.New()}
+		engine := engineOf(t, store)
 		run := engine.Begin(t.Context(), nil, core.Request{Scope: "s", Method: http.MethodPost, Path: "/payments", Key: "k"}).Run
 		header := storage.Header{{Name: "X-Note", Value: splitting}, {Name: "Bad Name", Value: "a"}, note}
 		response := core.Response{Status: http.StatusCreated, Header: header}

@@ -15,35 +15,31 @@ import (
 // A response is kept for the time of the last KeepFor, and no longer.
 func TestKeepFor(t *testing.T) {
 	t.Parallel()
-	for name, row := range map[string]struct {
+	type row struct {
 		keep []time.Duration
 		want time.Duration
-	}{
+	}
+	each(t, map[string]row{
 		"longer":            {[]time.Duration{72 * time.Hour}, 72 * time.Hour},
 		"shorter":           {[]time.Duration{time.Minute}, time.Minute},
 		"the last counts":   {[]time.Duration{time.Minute, 72 * time.Hour}, 72 * time.Hour},
 		"none":              {nil, 24 * time.Hour},
 		"more than allowed": {[]time.Duration{1 << 62}, 10 * 365 * 24 * time.Hour},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newService(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {
-					for _, d := range row.keep {
-						if !core.KeepFor(r.Context(), d) {
-							t.Errorf("KeepFor(%v) is false", d)
-						}
-					}
-					created(w, r)
-				})
-				wantFirst(t, s.post(t.Context(), "k", payment))
-				advance(row.want - time.Second)
-				wantReplay(t, s.post(t.Context(), "k", payment))
-				advance(2 * time.Second)
-				wantFirst(t, s.post(t.Context(), "k", payment))
-			})
+	}, func(t *testing.T, row row) {
+		s := newService(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {
+			for _, d := range row.keep {
+				if !core.KeepFor(r.Context(), d) {
+					t.Errorf("KeepFor(%v) is false", d)
+				}
+			}
+			created(w, r)
 		})
-	}
+		wantFirst(t, s.post(t.Context(), "k", payment))
+		advance(row.want - time.Second)
+		wantReplay(t, s.post(t.Context(), "k", payment))
+		advance(2 * time.Second)
+		wantFirst(t, s.post(t.Context(), "k", payment))
+	})
 }
 
 // KeepFor is false where it has no effect.
@@ -79,10 +75,7 @@ func TestKeepForWithoutEffect(t *testing.T) {
 func TestKeepForOfCalls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		engine, err := core.New(memstore.New(), core.SharedScope, core.WithObserver(&events{}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		engine := engineOf(t, memstore.New())
 		runs := 0
 		call := func() {
 			_, _, err := core.Do(t.Context(), engine, core.Call{Name: "charge", Scope: "alice", Key: "k"}, func(ctx context.Context) (int, error) {

@@ -145,9 +145,7 @@ func TestKeyAgeExplained(t *testing.T) {
 
 // A young key allocates nothing more than a key on a route without KeyAge.
 func TestKeyAgeAllocations(t *testing.T) { //nolint:paralleltest // others would allocate in between
-	if raceDetector {
-		t.Skip("the race detector allocates too")
-	}
+	skipUnderRace(t)
 	const runs = 2000
 	var got [2]float64
 	for i, opts := range [][]policy.Option{{policy.TTLHours(2)}, aged()} {

@@ -148,9 +148,7 @@ func TestKeyAgeAfterACrash(t *testing.T) {
 			opts := aged(policy.LockTTL(10*time.Second), policy.RememberHours(1), policy.OnAbandoned(mode))
 			crashed := newService(t, deadStore{store}, created, opts...)
 			wantCode(t, crashed.post(t.Context(), key, payment), http.StatusConflict, problem.KeyExpired)
-			ended, end := context.WithCancel(t.Context())
-			end()
-			_ = crashed.Shutdown(ended)
+			abort(crashed)
 
 			s := newService(t, store, created, opts...)
 			wantCode(t, s.post(t.Context(), key, payment), http.StatusConflict, problem.InProgress)
@@ -206,35 +204,30 @@ func TestKeyAgeOfAnAbandonedKey(t *testing.T) {
 // refused.
 func TestKeyAgeOfAReleasedKey(t *testing.T) {
 	t.Parallel()
-	for name, withStep := range map[string]bool{"with a step": true, "without": false} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				store, steps := memstore.New(), 0
-				s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
-					if withStep {
-						_, err := core.Step(r.Context(), "charge", func(context.Context) (int, error) { steps++; return 7, nil })
-						if err != nil {
-							t.Error(err)
-						}
-					}
-					w.WriteHeader(http.StatusServiceUnavailable)
-				}, aged()...)
-				key := keyOf(time.Now())
-				s.post(t.Context(), key, payment)
-				advance(time.Hour)
-				late := s.post(t.Context(), key, payment)
-				if withStep {
-					s.wantRuns(t, 2)
-					if late.Code != http.StatusServiceUnavailable || steps != 1 {
-						t.Errorf("got %d after %d calls of the step, want the handler's 503 after one", late.Code, steps)
-					}
-					return
+	each(t, map[string]bool{"with a step": true, "without": false}, func(t *testing.T, withStep bool) {
+		store, steps := memstore.New(), 0
+		s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
+			if withStep {
+				_, err := core.Step(r.Context(), "charge", func(context.Context) (int, error) { steps++; return 7, nil })
+				if err != nil {
+					t.Error(err)
 				}
-				wantCode(t, late, http.StatusConflict, problem.KeyExpired)
-				s.wantRuns(t, 1)
-				wantNoRecord(t, store)
-			})
-		})
-	}
+			}
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}, aged()...)
+		key := keyOf(time.Now())
+		s.post(t.Context(), key, payment)
+		advance(time.Hour)
+		late := s.post(t.Context(), key, payment)
+		if withStep {
+			s.wantRuns(t, 2)
+			if late.Code != http.StatusServiceUnavailable || steps != 1 {
+				t.Errorf("got %d after %d calls of the step, want the handler's 503 after one", late.Code, steps)
+			}
+			return
+		}
+		wantCode(t, late, http.StatusConflict, problem.KeyExpired)
+		s.wantRuns(t, 1)
+		wantNoRecord(t, store)
+	})
 }

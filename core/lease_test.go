@@ -25,10 +25,7 @@ func TestThousandConcurrentRequestsRunOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		s := newService(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {
-			<-release
-			created(w, r)
-		})
+		s := newService(t, memstore.New(), createdOnce(release))
 		var group sync.WaitGroup
 		var conflicts, firsts atomic.Int64
 		for range 1000 {
@@ -59,10 +56,7 @@ func TestConcurrentRequestsThatWaitGetTheResponse(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New()
-		slow := func(w http.ResponseWriter, r *http.Request) {
-			advance(3 * time.Second)
-			created(w, r)
-		}
+		slow := createdAfter(3 * time.Second)
 		local := newService(t, store, slow, policy.Wait(time.Minute))
 		remote := newService(t, store, slow, policy.Wait(time.Minute)) // another process, which polls
 		var group sync.WaitGroup
@@ -88,10 +82,7 @@ func TestConcurrentRequestsThatWaitGetTheResponse(t *testing.T) {
 func TestWaitEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newService(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {
-			advance(time.Minute)
-			created(w, r)
-		}, policy.Wait(5*time.Second))
+		s := newService(t, memstore.New(), createdAfter(time.Minute), policy.Wait(5*time.Second))
 		var group sync.WaitGroup
 		defer group.Wait()
 		group.Go(func() { s.post(t.Context(), "k", payment) })
@@ -138,10 +129,7 @@ func TestHandlerFourTimesLongerThanLockTTLRunsOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaultyStore()
-		slow := func(w http.ResponseWriter, r *http.Request) {
-			advance(4 * time.Second)
-			created(w, r)
-		}
+		slow := createdAfter(4 * time.Second)
 		first := newService(t, store, slow, policy.LockTTL(time.Second))
 		other := newService(t, store, slow, policy.LockTTL(time.Second))
 		response := make(chan *httptest.ResponseRecorder)
@@ -243,10 +231,7 @@ func TestAfterALostLeaseTheStoreDecides(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaultyStore()
 		setExtend := store.set(&store.extend)
-		stubborn := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
-			advance(time.Minute)
-			created(w, r)
-		}, policy.LockTTL(3*time.Second))
+		stubborn := newService(t, store, createdAfter(time.Minute), policy.LockTTL(3*time.Second))
 		winner := newService(t, store, created, policy.LockTTL(3*time.Second))
 
 		setExtend(failUnapplied)
@@ -294,10 +279,7 @@ func TestRenewalSurvivesABlip(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaultyStore()
-		s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
-			advance(10 * time.Second)
-			created(w, r)
-		}, policy.LockTTL(3*time.Second))
+		s := newService(t, store, createdAfter(10*time.Second), policy.LockTTL(3*time.Second))
 		setExtend := store.set(&store.extend)
 		setExtend(failUnapplied)
 		time.AfterFunc(2500*time.Millisecond, func() { setExtend(nil) })
@@ -321,10 +303,7 @@ func TestMaxRunCancelsTheHandlerAndRenewsNoMore(t *testing.T) {
 		s.wantEvent(t, event.RunTooLong, 1)
 
 		// A handler that ignores its context keeps the key until the lease has ended.
-		stubborn := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
-			advance(30 * time.Second)
-			created(w, r)
-		}, policy.LockTTL(3*time.Second), policy.MaxRun(5*time.Second))
+		stubborn := newService(t, store, createdAfter(30*time.Second), policy.LockTTL(3*time.Second), policy.MaxRun(5*time.Second))
 		other := newService(t, store, created, policy.LockTTL(3*time.Second))
 		before := store.extends.Load()
 		var group sync.WaitGroup

@@ -211,10 +211,7 @@ func TestScopeLimitFollowsTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, end := newLimitedStore(), make(chan struct{})
 		limit, lock := core.ScopeLimit{InFlight: 1}, policy.LockTTL(10*time.Second)
-		s := newLimited(t, store, limit, func(w http.ResponseWriter, r *http.Request) {
-			<-end
-			created(w, r)
-		}, lock)
+		s := newLimited(t, store, limit, createdOnce(end), lock)
 		ended := make(chan *httptest.ResponseRecorder)
 		go func() { ended <- s.post(t.Context(), "a", payment) }()
 		advance(time.Minute)
@@ -230,9 +227,7 @@ func TestScopeLimitFollowsTheLease(t *testing.T) {
 		})
 		dying := newLimited(t, store, limit, created, lock)
 		wantFirst(t, dying.post(t.Context(), "c", payment))
-		aborted, abort := context.WithCancel(t.Context())
-		abort()
-		_ = dying.Shutdown(aborted)
+		abort(dying)
 		synctest.Wait()
 		store.fault(func(string) error { return nil })
 		other := newLimited(t, store, limit, created, lock)
@@ -246,25 +241,19 @@ func TestScopeLimitFollowsTheLease(t *testing.T) {
 // Every end of a run gives the place back: a refusal, a released key, a panic, a stream.
 func TestScopeLimitAfterEachEnd(t *testing.T) {
 	t.Parallel()
-	for name, handle := range map[string]http.HandlerFunc{
+	each(t, map[string]http.HandlerFunc{
 		"kept":     created,
-		"refused":  func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) },
-		"released": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) },
+		"refused":  responding(http.StatusForbidden),
+		"released": responding(http.StatusServiceUnavailable),
 		"panicked": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
-		"streamed": func(w http.ResponseWriter, _ *http.Request) { _ = http.NewResponseController(w).Flush() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newLimited(t, newLimitedStore(), core.ScopeLimit{InFlight: 1}, handle)
-			for _, key := range []string{"a", "b", "c"} {
-				func() {
-					defer func() { _ = recover() }()
-					s.post(t.Context(), key, payment)
-				}()
-			}
-			s.wantRuns(t, 3)
-		})
-	}
+		"streamed": streaming,
+	}, func(t *testing.T, handle http.HandlerFunc) {
+		s := newLimited(t, newLimitedStore(), core.ScopeLimit{InFlight: 1}, handle)
+		for _, key := range []string{"a", "b", "c"} {
+			recovered(func() { s.post(t.Context(), key, payment) })
+		}
+		s.wantRuns(t, 3)
+	})
 }
 
 // A later attempt of a key counts as no new one.
@@ -404,10 +393,7 @@ func TestScopeLimitObserved(t *testing.T) {
 
 func TestScopeLimitOfDo(t *testing.T) {
 	t.Parallel()
-	engine, err := core.New(memstore.New(), core.SharedScope, core.WithObserver(&events{}), core.WithScopeLimit(core.ScopeLimit{PerMinute: 1}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	engine := engineOf(t, memstore.New(), core.WithScopeLimit(core.ScopeLimit{PerMinute: 1}))
 	charge := func(key string) (core.Info, error) {
 		_, info, err := core.Do(t.Context(), engine, core.Call{Scope: "shop", Name: "charge", Key: key},
 			func(context.Context) (int, error) { return 1, nil })
@@ -416,7 +402,7 @@ func TestScopeLimitOfDo(t *testing.T) {
 	if _, err := charge("a"); err != nil {
 		t.Fatal(err)
 	}
-	_, err = charge("b")
+	_, err := charge("b")
 	refused, is := errors.AsType[*core.RefusedError](err)
 	if !errors.Is(err, core.ErrScopeLimited) || !is || refused.Problem.RetryAfter <= 0 {
 		t.Errorf("Do returned %v, want ErrScopeLimited", err)
@@ -431,12 +417,8 @@ func TestScopeLimitOfServices(t *testing.T) {
 	t.Parallel()
 	store := memstore.New()
 	for _, service := range []string{"shop", "bank"} {
-		engine, err := core.New(store, core.SharedScope, core.WithObserver(&events{}), core.WithService(service), core.WithScopeLimit(core.ScopeLimit{PerMinute: 1}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		w := httptest.NewRecorder()
-		engine.Handler(http.HandlerFunc(created)).ServeHTTP(w, newPost(t.Context(), "a", payment))
+		engine := engineOf(t, store, core.WithService(service), core.WithScopeLimit(core.ScopeLimit{PerMinute: 1}))
+		w := sendTo(engine.Handler(http.HandlerFunc(created)), newPost(t.Context(), "a", payment))
 		wantFirst(t, w)
 	}
 }

@@ -103,8 +103,7 @@ func TestProblemNamesTheDifferingMembers(t *testing.T) {
 	handler := engine.Handler(http.HandlerFunc(created))
 	w := httptest.NewRecorder()
 	for _, body := range []string{`{"amount":1,"at":"a"}`, `{"amount":1,"at":"b"}`} {
-		w = httptest.NewRecorder()
-		handler.ServeHTTP(w, newPost(t.Context(), "k", body))
+		w = sendTo(handler, newPost(t.Context(), "k", body))
 	}
 	var problem struct{ Differs []string }
 	if err := json.Unmarshal(w.Body.Bytes(), &problem); err != nil || !slices.Equal(problem.Differs, []string{"at"}) {
@@ -114,7 +113,7 @@ func TestProblemNamesTheDifferingMembers(t *testing.T) {
 
 func TestMismatchOfCalls(t *testing.T) {
 	t.Parallel()
-	s := newTill(t, memstore.New())
+	s := newService(t, memstore.New(), created)
 	for _, amount := range []int{1, 2} {
 		_, _, _ = s.charge(t.Context(), chargeCall("k", order{ID: "o", Amount: amount}))
 	}

@@ -60,10 +60,7 @@ func TestNilIsNamedAtDeclaration(t *testing.T) {
 
 func anEngine(t *testing.T) *core.Engine {
 	t.Helper()
-	engine, err := core.New(memstore.New(), core.SharedScope)
-	if err != nil {
-		t.Fatal(err)
-	}
+	engine := engineOf(t, memstore.New())
 	return engine
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -72,9 +71,7 @@ func TestStoreThatRefusesAResponse(t *testing.T) {
 		}
 		here.wantRuns(t, 1)
 		there.wantRuns(t, 0)
-		if n := store.completes.Load(); n != 2 {
-			t.Errorf("the store is asked to complete %d times, want 2: with the response, and without", n)
-		}
+		wantCalls(t, &store.completes, 2)
 		here.wantEvent(t, event.SettleDeferred, 0)
 		here.wantEvent(t, event.Completed, 0)
 		here.wantEvent(t, event.Unreplayable, 1)
@@ -85,11 +82,8 @@ func TestStoreThatRefusesAResponse(t *testing.T) {
 func TestRefusedResponseIsLogged(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder
-	engine, err := core.New(newNarrowStore(), core.SharedScope, core.WithObserver(event.Log(slog.New(slog.NewTextHandler(&log, nil)))))
-	if err != nil {
-		t.Fatal(err)
-	}
-	engine.Handler(http.HandlerFunc(long)).ServeHTTP(httptest.NewRecorder(), newPost(t.Context(), "k", payment))
+	engine := engineOf(t, newNarrowStore(), core.WithObserver(event.Log(slog.New(slog.NewTextHandler(&log, nil)))))
+	sendTo(engine.Handler(http.HandlerFunc(long)), newPost(t.Context(), "k", payment))
 	const want = "data too long for column body: 200 bytes"
 	if lines := strings.Count(log.String(), want); lines != 1 || !strings.Contains(log.String(), "level=WARN") {
 		t.Errorf("want one warning with %q, and the log is\n%s", want, log.String())
@@ -111,9 +105,7 @@ func TestStoreThatRefusesAResponseLater(t *testing.T) {
 		wantCode(t, there.post(t.Context(), "k", payment), http.StatusConflict, problem.NotReplayable)
 		here.wantEvent(t, event.SettleDeferred, 1)
 		here.wantEvent(t, event.Unreplayable, 1)
-		if err := here.Shutdown(t.Context()); err != nil {
-			t.Error(err)
-		}
+		shutdown(t, here)
 	})
 }
 
@@ -122,10 +114,7 @@ func TestStoreThatRefusesASketch(t *testing.T) {
 	t.Parallel()
 	store := newNarrowStore()
 	store.sketch = 0
-	s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
-		created(w, r)
-		_ = http.NewResponseController(w).Flush()
-	})
+	s := newService(t, store, createdAsStream)
 	s.post(t.Context(), "k", payment)
 	wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.NotReplayable)
 	s.wantRuns(t, 1)
@@ -148,9 +137,7 @@ func TestStoreThatRefusesTheOutcome(t *testing.T) {
 		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.OutcomeUnknown)
 		s.wantRuns(t, 1)
 		s.wantEvent(t, event.ResponseLost, 1)
-		if n := store.completes.Load(); n != 2 {
-			t.Errorf("the store is asked to complete %d times, want 2", n)
-		}
+		wantCalls(t, &store.completes, 2)
 	})
 }
 
@@ -163,9 +150,7 @@ func TestStoreThatRefusesARelease(t *testing.T) {
 		s := newService(t, store, func(_ http.ResponseWriter, r *http.Request) { failure.MarkRetryable(r.Context()) })
 		s.post(t.Context(), "k", payment)
 		advance(time.Minute)
-		if n := store.releases.Load(); n != 1 {
-			t.Errorf("the store is asked to release %d times, want 1", n)
-		}
+		wantCalls(t, &store.releases, 1)
 		s.wantEvent(t, event.StoreError, 1)
 	})
 }
@@ -179,9 +164,7 @@ func TestStoreThatRefusesAClaim(t *testing.T) {
 	s := newService(t, store, created, policy.OnStoreError(policy.FailOpen))
 	wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, problem.StoreUnavailable)
 	s.wantRuns(t, 0)
-	if n := store.acquires.Load(); n != 1 {
-		t.Errorf("the store is asked %d times, want 1", n)
-	}
+	wantCalls(t, &store.acquires, 1)
 }
 
 // Case 95: the store refuses the result of a step. The run is uncertain, the key is

@@ -32,7 +32,7 @@ func wantSameEvents(t *testing.T, guarded, observed *events) {
 // another status and class than it has written.
 func TestObserveReportsTheResponseOfAGuard(t *testing.T) {
 	t.Parallel()
-	for name, handle := range map[string]http.HandlerFunc{
+	each(t, map[string]http.HandlerFunc{
 		"panics": func(http.ResponseWriter, *http.Request) { panic("broken") },
 		"panics after a response": func(w http.ResponseWriter, r *http.Request) {
 			created(w, r)
@@ -47,24 +47,18 @@ func TestObserveReportsTheResponseOfAGuard(t *testing.T) {
 			created(w, r)
 			panic("broken")
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			guarded, observed := newService(t, memstore.New(), handle), newService(t, memstore.New(), handle, policy.Observe(true))
-			for _, s := range []*service{guarded, guarded, observed, observed} {
-				func() {
-					defer func() { _ = recover() }()
-					s.post(t.Context(), "k", payment)
-				}()
-			}
-			wantSameEvents(t, guarded.events, observed.events)
-		})
-	}
+	}, func(t *testing.T, handle http.HandlerFunc) {
+		guarded, observed := newService(t, memstore.New(), handle), newService(t, memstore.New(), handle, policy.Observe(true))
+		for _, s := range []*service{guarded, guarded, observed, observed} {
+			recovered(func() { s.post(t.Context(), "k", payment) })
+		}
+		wantSameEvents(t, guarded.events, observed.events)
+	})
 }
 
 func TestObserveReportsTheErrorOfACall(t *testing.T) {
 	t.Parallel()
-	for name, function := range map[string]func(context.Context) (int, error){
+	each(t, map[string]func(context.Context) (int, error){
 		"an error":           func(context.Context) (int, error) { return 0, errors.New("no") },
 		"a permanent error":  func(context.Context) (int, error) { return 0, failure.Permanent(errors.New("no")) },
 		"a panic":            func(context.Context) (int, error) { panic("broken") },
@@ -73,19 +67,13 @@ func TestObserveReportsTheErrorOfACall(t *testing.T) {
 			failure.MarkExecuted(ctx)
 			panic("broken")
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			guarded, observed := newTill(t, memstore.New()), newTill(t, memstore.New())
-			for _, s := range []*till{guarded, guarded, observed, observed} {
-				call := chargeCall("k", nil)
-				call.Route = s.MustRoute(policy.Observe(s == observed))
-				func() {
-					defer func() { _ = recover() }()
-					_, _, _ = core.Do(t.Context(), s.Engine, call, function) // the events count
-				}()
-			}
-			wantSameEvents(t, guarded.events, observed.events)
-		})
-	}
+	}, func(t *testing.T, function func(context.Context) (int, error)) {
+		guarded, observed := newService(t, memstore.New(), created), newService(t, memstore.New(), created)
+		for _, s := range []*service{guarded, guarded, observed, observed} {
+			call := chargeCall("k", nil)
+			call.Route = s.MustRoute(policy.Observe(s == observed))
+			recovered(func() { _, _, _ = core.Do(t.Context(), s.Engine, call, function) }) // the events count
+		}
+		wantSameEvents(t, guarded.events, observed.events)
+	})
 }

@@ -49,8 +49,7 @@ func TestObserveChangesNothing(t *testing.T) {
 	for _, r := range []*http.Request{
 		newPost(t.Context(), "k", payment), newPost(t.Context(), "k", payment), newPost(t.Context(), "k", `{}`), keyless, foreign,
 	} {
-		w := httptest.NewRecorder()
-		s.handler.ServeHTTP(w, r)
+		w := sendTo(s.handler, r)
 		wantFirst(t, w)
 	}
 	s.wantRuns(t, 5)
@@ -71,16 +70,13 @@ func TestObserveReportsTheDecisionOfAGuard(t *testing.T) {
 	}{
 		{"kept", created, event.Completed},
 		{"no response written", func(http.ResponseWriter, *http.Request) {}, event.Completed},
-		{"a lasting no", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnprocessableEntity) }, event.Failed},
-		{"broke down", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, event.DeleteKey},
+		{"a lasting no", responding(http.StatusUnprocessableEntity), event.Failed},
+		{"broke down", responding(http.StatusBadGateway), event.DeleteKey},
 		{"marked", func(w http.ResponseWriter, r *http.Request) {
 			failure.MarkRetryable(r.Context())
 			w.WriteHeader(http.StatusConflict)
 		}, event.Retryable},
-		{"flushed", func(w http.ResponseWriter, r *http.Request) {
-			created(w, r)
-			_ = http.NewResponseController(w).Flush()
-		}, event.Unreplayable},
+		{"flushed", createdAsStream, event.Unreplayable},
 		{"flushed, the old way", func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush() }, event.Unreplayable},
 		{"shorter than its Content-Length", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Length", "99")
@@ -103,14 +99,9 @@ func TestObserveReportsTheDecisionOfAGuard(t *testing.T) {
 func TestObserveAndPanics(t *testing.T) {
 	t.Parallel()
 	s := newService(t, memstore.New(), func(http.ResponseWriter, *http.Request) { panic("broken") }, policy.Observe(true))
-	func() {
-		defer func() {
-			if recover() != "broken" {
-				t.Error("the panic did not continue")
-			}
-		}()
-		s.post(t.Context(), "k", payment)
-	}()
+	if recovered(func() { s.post(t.Context(), "k", payment) }) != "broken" {
+		t.Error("the panic did not continue")
+	}
 	s.wantEvent(t, event.DeleteKey, 1)
 }
 
@@ -161,8 +152,7 @@ func TestObserveLeavesTheBody(t *testing.T) {
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/payments", test.body)
 			r.Header.Set("Authorization", "Bearer alice")
 			r.Header.Set(core.KeyHeader, "k")
-			w := httptest.NewRecorder()
-			s.handler.ServeHTTP(w, r)
+			w := sendTo(s.handler, r)
 			wantFirst(t, w)
 			if refused := s.events.count(event.Refused) == 1; refused != (len(test.want) > 8 || test.err != nil) {
 				t.Errorf("the events are %v", s.events.results())
@@ -209,8 +199,7 @@ func TestObserveOnlyIsForEveryRoute(t *testing.T) {
 	}
 	handler := engine.Handler(engine.Handler(http.HandlerFunc(created))) // two guards
 	for range 2 {
-		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, newPost(t.Context(), "k", payment))
+		w := sendTo(handler, newPost(t.Context(), "k", payment))
 		wantFirst(t, w)
 	}
 	if got := seen.results(); !slices.Equal(got, []event.Result{event.Execute, event.Completed, event.Replay}) {

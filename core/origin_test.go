@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -26,28 +25,13 @@ func spanOf(ctx context.Context) string {
 	return span
 }
 
-// engineOf returns an engine that ends with the test.
-func engineOf(t *testing.T, store storage.Store, opts ...core.Option) *core.Engine {
-	t.Helper()
-	engine, err := core.New(store, core.SharedScope, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel()
-		_ = engine.Shutdown(ctx)
-	})
-	return engine
-}
-
 func TestRecordsSayWhereTheyComeFrom(t *testing.T) {
 	t.Parallel()
 	store := &recording{Store: memstore.New()}
-	engine := engineOf(t, store, core.WithInstance("pod-1"), core.WithTrace(spanOf), core.WithObserver(&events{}))
+	engine := engineOf(t, store, core.WithInstance("pod-1"), core.WithTrace(spanOf))
 	mux := http.NewServeMux()
 	mux.Handle("POST /payments", engine.Handler(http.HandlerFunc(created)))
-	mux.ServeHTTP(httptest.NewRecorder(), newPost(context.WithValue(t.Context(), spanKey{}, "trace-span"), "k", payment))
+	sendTo(mux, newPost(context.WithValue(t.Context(), spanKey{}, "trace-span"), "k", payment))
 	want := storage.Origin{Route: "POST /payments", Holder: "pod-1", KeyHash: event.KeyHash("k"), Trace: "trace-span"}
 	if want.Program = store.claims[0].Origin.Program; len(want.Program) != 8 {
 		t.Errorf("the claim names the program by %q", want.Program)
@@ -64,10 +48,10 @@ func TestRecordsSayWhereTheyComeFrom(t *testing.T) {
 func TestRecordsNameTheRouteOfARouterInside(t *testing.T) {
 	t.Parallel()
 	store := &recording{Store: memstore.New()}
-	engine := engineOf(t, store, core.WithObserver(&events{}))
+	engine := engineOf(t, store)
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /payments", created)
-	engine.Handler(mux).ServeHTTP(httptest.NewRecorder(), newPost(t.Context(), "k", payment))
+	sendTo(engine.Handler(mux), newPost(t.Context(), "k", payment))
 	if claimed, kept := store.claims[0].Origin.Route, store.leases[0].Origin.Route; claimed != "" || kept != "POST /payments" {
 		t.Errorf("the claim names %q and the result %q, want none and POST /payments", claimed, kept)
 	}
@@ -76,7 +60,7 @@ func TestRecordsNameTheRouteOfARouterInside(t *testing.T) {
 func TestRecordsOfCallsNameTheFunction(t *testing.T) {
 	t.Parallel()
 	store := &recording{Store: memstore.New()}
-	s := newTill(t, store)
+	s := newService(t, store, created)
 	if _, _, err := s.charge(t.Context(), chargeCall("k", nil)); err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +72,7 @@ func TestRecordsOfCallsNameTheFunction(t *testing.T) {
 func TestBeginKnowsTheHashOfTheKey(t *testing.T) {
 	t.Parallel()
 	store := &recording{Store: memstore.New()}
-	engine := engineOf(t, store, core.WithObserver(&events{}))
+	engine := engineOf(t, store)
 	decision := engine.Begin(t.Context(), nil, core.Request{Scope: "s", Method: "POST", Path: "/p", Key: "k", Fingerprint: "f"})
 	if got := store.claims[0].Origin.KeyHash; got != event.KeyHash("k") || decision.Run == nil {
 		t.Errorf("the claim has the hash %q, want %q", got, event.KeyHash("k"))
@@ -107,7 +91,7 @@ func TestOriginFitsIntoARecord(t *testing.T) {
 		strings.Repeat("a", 197) + "\u20AC": strings.Repeat("a", 197) + "\u20AC",
 	} {
 		store := &recording{Store: memstore.New()}
-		engine := engineOf(t, store, core.WithInstance(given), core.WithTrace(func(context.Context) string { return given }), core.WithObserver(&events{}))
+		engine := engineOf(t, store, core.WithInstance(given), core.WithTrace(func(context.Context) string { return given }))
 		_, _, err := core.Do(t.Context(), engine, core.Call{Scope: "s", Name: given, Key: "k"}, func(context.Context) (int, error) { return 1, nil })
 		if err != nil {
 			t.Fatal(err)
@@ -126,8 +110,7 @@ func TestTraceThatPanics(t *testing.T) {
 	t.Parallel()
 	seen, store := &events{}, &recording{Store: memstore.New()}
 	engine := engineOf(t, store, core.WithObserver(seen), core.WithTrace(func(context.Context) string { panic("a bug") }))
-	w := httptest.NewRecorder()
-	engine.Handler(http.HandlerFunc(created)).ServeHTTP(w, newPost(t.Context(), "k", payment))
+	w := sendTo(engine.Handler(http.HandlerFunc(created)), newPost(t.Context(), "k", payment))
 	wantFirst(t, w)
 	if store.leases[0].Origin.Trace != "" || seen.count(event.CallbackPanicked) != 1 {
 		t.Errorf("the trace is %q, the events are %v", store.leases[0].Origin.Trace, seen.results())
@@ -143,10 +126,7 @@ func TestTraceThatPanics(t *testing.T) {
 // The store learns how long ago the claim was made, at every call under the lease.
 func TestAgeOfALease(t *testing.T) {
 	t.Parallel()
-	slow := func(w http.ResponseWriter, r *http.Request) {
-		advance(45 * time.Second)
-		created(w, r)
-	}
+	slow := createdAfter(45 * time.Second)
 	away := func(s *faultyStore) {
 		healed := time.Now().Add(2 * time.Minute)
 		s.complete = func(apply func() error) error {
@@ -160,51 +140,47 @@ func TestAgeOfALease(t *testing.T) {
 		advance(2 * time.Second)
 		return nil, errors.New("the bank is closed")
 	}
-	for name, c := range map[string]struct {
+	type row struct {
 		handle              http.HandlerFunc
 		faults              func(*faultyStore)
 		options             []policy.Option
 		crashed, shutsDown  bool // before the run, and while it claims the key
 		completes, renewals int  // at least
-	}{
+	}
+	each(t, map[string]row{
 		"renewed":           {handle: slow, completes: 1, renewals: 4},
 		"settled later":     {handle: slow, faults: away, completes: 3, renewals: 6},
 		"left abandoned":    {handle: slow, options: []policy.Option{policy.Keep("4xx"), policy.Uncertain("201")}, renewals: 5},
 		"not recovered":     {handle: created, options: []policy.Option{policy.OnAbandoned(policy.Recover(find))}, crashed: true, renewals: 1},
 		"given back unused": {handle: created, crashed: true, shutsDown: true, renewals: 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				inner := newFaultyStore()
-				store := &recording{Store: inner}
-				if c.crashed {
-					crash(t, inner)
-					advance(time.Second)
-				}
-				s := newService(t, store, c.handle, c.options...)
-				if c.faults != nil {
-					c.faults(inner)
-				}
-				if c.shutsDown {
-					inner.acquire = func(apply func() error) error {
-						err := apply()
-						go func() { _ = s.Shutdown(context.Background()) }()
-						advance(100 * time.Millisecond)
-						return err
-					}
-				}
-				s.post(t.Context(), "k", payment)
-				advance(5 * time.Minute)
-				store.mu.Lock()
-				defer store.mu.Unlock()
-				if len(store.wrong) > 0 || len(store.leases) < c.completes || len(store.renewed) < c.renewals {
-					t.Errorf("%d results and %d renewals, want at least %d and %d; of them with a wrong age: %v",
-						len(store.leases), len(store.renewed), c.completes, c.renewals, store.wrong)
-				}
-			})
-		})
-	}
+	}, func(t *testing.T, c row) {
+		inner := newFaultyStore()
+		store := &recording{Store: inner}
+		if c.crashed {
+			crash(t, inner)
+			advance(time.Second)
+		}
+		s := newService(t, store, c.handle, c.options...)
+		if c.faults != nil {
+			c.faults(inner)
+		}
+		if c.shutsDown {
+			inner.acquire = func(apply func() error) error {
+				err := apply()
+				go func() { _ = s.Shutdown(context.Background()) }()
+				advance(100 * time.Millisecond)
+				return err
+			}
+		}
+		s.post(t.Context(), "k", payment)
+		advance(5 * time.Minute)
+		store.mu.Lock()
+		defer store.mu.Unlock()
+		if len(store.wrong) > 0 || len(store.leases) < c.completes || len(store.renewed) < c.renewals {
+			t.Errorf("%d results and %d renewals, want at least %d and %d; of them with a wrong age: %v",
+				len(store.leases), len(store.renewed), c.completes, c.renewals, store.wrong)
+		}
+	})
 }
 
 // The event of a replay names the run whose response is sent, from the store and from a
@@ -216,7 +192,7 @@ func TestReplaysNameTheTraceOfTheirRun(t *testing.T) {
 		engine := engineOf(t, store, core.WithTrace(spanOf), core.WithObserver(seen))
 		handler := engine.Handler(http.HandlerFunc(created))
 		send := func(key, span string) {
-			handler.ServeHTTP(httptest.NewRecorder(), newPost(context.WithValue(t.Context(), spanKey{}, span), key, payment))
+			sendTo(handler, newPost(context.WithValue(t.Context(), spanKey{}, span), key, payment))
 		}
 		send("stored", "first")
 		send("stored", "second")

@@ -34,22 +34,17 @@ func TestPanicOutsideIsNotTheHandlers(t *testing.T) {
 type inProcess struct{ handler http.Handler }
 
 func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
-	w := httptest.NewRecorder()
-	p.handler.ServeHTTP(w, r)
+	w := sendTo(p.handler, r)
 	return w.Result(), nil
 }
 
 // A proxy outside of the guard does not hold the handler's own flush back.
 func TestProxyOutsideHoldsNoFlush(t *testing.T) {
 	t.Parallel()
-	s := newService(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {
-		created(w, r)
-		_ = http.NewResponseController(w).Flush()
-	})
+	s := newService(t, memstore.New(), createdAsStream)
 	proxy := &httputil.ReverseProxy{Rewrite: func(*httputil.ProxyRequest) {}, Transport: inProcess{s.handler}}
 	for _, want := range []int{http.StatusCreated, http.StatusConflict} {
-		w := httptest.NewRecorder()
-		proxy.ServeHTTP(w, newPost(t.Context(), "k", payment))
+		w := sendTo(proxy, newPost(t.Context(), "k", payment))
 		if w.Code != want {
 			t.Errorf("got %d %s, want %d", w.Code, w.Body, want)
 		}

@@ -28,14 +28,11 @@ func TestPolicyCheck(t *testing.T) {
 		}
 		return nil
 	}
-	engine, err := core.New(memstore.New(), core.SharedScope, core.WithPolicyCheck(required), core.WithPolicyCheck(long))
-	if err != nil {
-		t.Fatal(err)
-	}
+	engine := engineOf(t, memstore.New(), core.WithPolicyCheck(required), core.WithPolicyCheck(long))
 	if route, err := engine.Route(); err != nil || !route.Guards(http.MethodPost) {
 		t.Errorf("the default policy is refused or changed: %v", err)
 	}
-	_, err = engine.Route(policy.Required(false), policy.TTL(time.Minute))
+	_, err := engine.Route(policy.Required(false), policy.TTL(time.Minute))
 	const want = "policy: Required is false: it must be true\npolicy: TTL is 1m0s: it must be at least an hour"
 	if err == nil || err.Error() != want {
 		t.Errorf("got the error %v, want %s", err, want)
@@ -52,10 +49,7 @@ func TestPolicyCheck(t *testing.T) {
 func TestPolicyCheckIsNotAskedAboutCalls(t *testing.T) {
 	t.Parallel()
 	never := func(*policy.Policy) error { return errors.New("never") }
-	engine, err := core.New(memstore.New(), core.SharedScope, core.WithPolicyCheck(never))
-	if err != nil {
-		t.Fatal(err)
-	}
+	engine := engineOf(t, memstore.New(), core.WithPolicyCheck(never))
 	got, _, err := core.Do(t.Context(), engine, core.Call{Scope: "s", Name: "n", Key: "k"}, func(context.Context) (int, error) { return 1, nil })
 	if got != 1 || err != nil {
 		t.Errorf("Do returned %d and %v", got, err)

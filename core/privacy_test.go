@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
@@ -69,8 +68,7 @@ func withoutNoise(_ []string, attr slog.Attr) slog.Attr {
 
 // send returns the response's body if it is a problem, and everything logged so far.
 func (o *outside) send(r *http.Request) (problem string, log string) {
-	w := httptest.NewRecorder()
-	o.handler.ServeHTTP(w, r)
+	w := sendTo(o.handler, r)
 	if w.Header().Get("Content-Type") == "application/problem+json" {
 		problem = w.Body.String()
 	}
@@ -181,12 +179,9 @@ func TestUnknownPathShowsNoValue(t *testing.T) {
 func TestErrorsOfFunctionsAreLoggedByType(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	engine, err := core.New(memstore.New(), core.SharedScope, core.WithObserver(event.Log(slog.New(slog.NewTextHandler(&log, nil)))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	engine := engineOf(t, memstore.New(), core.WithObserver(event.Log(slog.New(slog.NewTextHandler(&log, nil)))))
 	call := core.Call{Scope: "orders", Name: "charge", Key: "k"}
-	_, _, err = core.Do(t.Context(), engine, call, func(context.Context) (int, error) { return strconv.Atoi("4242 4242") })
+	_, _, err := core.Do(t.Context(), engine, call, func(context.Context) (int, error) { return strconv.Atoi("4242 4242") })
 	if !errors.Is(err, strconv.ErrSyntax) {
 		t.Fatalf("Do returned %v", err)
 	}

@@ -33,8 +33,7 @@ func TestTwoServicesWithoutANameAreReported(t *testing.T) {
 		return engineOf(t, store, append(options, core.WithInstance("pod-1"), core.WithObserver(seen))...).Handler(http.HandlerFunc(created))
 	}
 	send := func(handler http.Handler, key string) *httptest.ResponseRecorder {
-		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, newPost(t.Context(), key, payment))
+		w := sendTo(handler, newPost(t.Context(), key, payment))
 		return w
 	}
 	var others, own, named events

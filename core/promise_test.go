@@ -61,10 +61,7 @@ func TestWaitAcrossProcesses(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				store := newFaultyStore()
-				slow := func(w http.ResponseWriter, _ *http.Request) {
-					advance(3 * time.Second)
-					created(w, nil)
-				}
+				slow := createdAfter(3 * time.Second)
 				opts := []policy.Option{policy.Wait(5 * time.Second), policy.OnStoreError(mode)}
 				here, there := newService(t, store, slow, opts...), newService(t, store, slow, opts...)
 				var group sync.WaitGroup
@@ -139,10 +136,7 @@ func TestUnconfirmedResponseIsNotShown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &stuckStore{Store: memstore.New()}
-		s := newService(t, store, func(w http.ResponseWriter, _ *http.Request) {
-			advance(10 * time.Second) // the handler ignores its context
-			created(w, nil)
-		}, policy.LockTTL(3*time.Second))
+		s := newService(t, store, createdAfter(10*time.Second), policy.LockTTL(3*time.Second))
 		store.extend.Store(true)
 		store.complete.Store(true)
 		first := s.post(t.Context(), "k", payment)
@@ -266,9 +260,7 @@ func TestSuspendedWithinTheClaim(t *testing.T) {
 		})
 		s := newService(t, store, created)
 		wantFirst(t, s.post(t.Context(), "k", payment))
-		if n := faulty.acquires.Load(); n != 2 {
-			t.Errorf("%d claims, want a second one", n)
-		}
+		wantCalls(t, &faulty.acquires, 2)
 	})
 }
 
@@ -282,9 +274,7 @@ func TestForbiddenStoreRunsNothing(t *testing.T) {
 		s := newService(t, store, created, policy.OnStoreError(policy.FailOpen))
 		wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, problem.StoreUnavailable)
 		s.wantRuns(t, 0)
-		if n := store.acquires.Load(); n != 1 {
-			t.Errorf("%d claims of a store that forbids them", n)
-		}
+		wantCalls(t, &store.acquires, 1)
 	})
 }
 
@@ -310,28 +300,25 @@ func TestForbiddenSettlementIsReportedAtOnce(t *testing.T) {
 func TestRollingDeployOfExcludeFields(t *testing.T) {
 	t.Parallel()
 	const sent, again, other = `{"amount":100,"at":"12:00"}`, `{"amount":100,"at":"12:07"}`, `{"amount":200,"at":"12:00"}`
-	for name, oldExcludes := range map[string]bool{"a name is added": false, "a name is removed": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			store := memstore.New()
-			excluding := newService(t, store, created, policy.ExcludeFields("at"))
-			plain := newService(t, store, created)
-			before, after := plain, excluding
-			if oldExcludes {
-				before, after = excluding, plain
-			}
-			wantFirst(t, before.post(t.Context(), "k", sent))
-			wantReplay(t, after.post(t.Context(), "k", sent))
-			wantReplay(t, before.post(t.Context(), "k", sent))
-			wantCode(t, after.post(t.Context(), "k", other), http.StatusUnprocessableEntity, problem.KeyReused)
-			if oldExcludes {
-				wantReplay(t, before.post(t.Context(), "k", again))
-			}
-			wantFirst(t, after.post(t.Context(), "k2", sent))
-			wantReplay(t, before.post(t.Context(), "k2", sent))
-			wantCode(t, before.post(t.Context(), "k2", other), http.StatusUnprocessableEntity, problem.KeyReused)
-		})
-	}
+	each(t, map[string]bool{"a name is added": false, "a name is removed": true}, func(t *testing.T, oldExcludes bool) {
+		store := memstore.New()
+		excluding := newService(t, store, created, policy.ExcludeFields("at"))
+		plain := newService(t, store, created)
+		before, after := plain, excluding
+		if oldExcludes {
+			before, after = excluding, plain
+		}
+		wantFirst(t, before.post(t.Context(), "k", sent))
+		wantReplay(t, after.post(t.Context(), "k", sent))
+		wantReplay(t, before.post(t.Context(), "k", sent))
+		wantCode(t, after.post(t.Context(), "k", other), http.StatusUnprocessableEntity, problem.KeyReused)
+		if oldExcludes {
+			wantReplay(t, before.post(t.Context(), "k", again))
+		}
+		wantFirst(t, after.post(t.Context(), "k2", sent))
+		wantReplay(t, before.post(t.Context(), "k2", sent))
+		wantCode(t, before.post(t.Context(), "k2", other), http.StatusUnprocessableEntity, problem.KeyReused)
+	})
 }
 
 // Case 40: the same holds for a request in flight, or abandoned, in another process.
@@ -360,12 +347,8 @@ func TestServicesShareAStore(t *testing.T) {
 	t.Parallel()
 	store := memstore.New()
 	serve := func(service string) *httptest.ResponseRecorder {
-		engine, err := core.New(store, core.SharedScope, core.WithService(service), core.WithObserver(&events{}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		w := httptest.NewRecorder()
-		engine.Handler(http.HandlerFunc(created)).ServeHTTP(w, newPost(t.Context(), "k", payment))
+		engine := engineOf(t, store, core.WithService(service))
+		w := sendTo(engine.Handler(http.HandlerFunc(created)), newPost(t.Context(), "k", payment))
 		key := engine.StorageKey("\x00shared", http.MethodPost, "/payments", "k")
 		if record, err := store.Lookup(t.Context(), key); err != nil || record == nil {
 			t.Errorf("%s has no record under its storage key: %v", service, err)

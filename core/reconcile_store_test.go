@@ -16,27 +16,22 @@ import (
 // several calls. It is the only event about the end of a question.
 func TestReconciledOnceStored(t *testing.T) {
 	t.Parallel()
-	for name, found := range map[string]core.Finding{"kept": core.Happened, "released": core.DidNotHappen} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				faulty := newFaultyStore()
-				store := struct {
-					*faultyStore
-					storage.Inspector
-				}{faulty, faulty.Store.(storage.Inspector)}
-				s := newService(t, store, unsure)
-				s.post(t.Context(), "k", payment)
-				faulty.set(&faulty.complete, &faulty.release)(failUnapplied)
-				s.reconcile(t, finding(found), soon)
-				advance(2 * time.Minute)
-				s.wantEvent(t, event.Reconciled, 0)
-				faulty.set(&faulty.complete, &faulty.release)(nil)
-				advance(2 * time.Minute)
-				s.events.wantEnd(t, event.Uncertain, event.Reconciled)
-			})
-		})
-	}
+	each(t, map[string]core.Finding{"kept": core.Happened, "released": core.DidNotHappen}, func(t *testing.T, found core.Finding) {
+		faulty := newFaultyStore()
+		store := struct {
+			*faultyStore
+			storage.Inspector
+		}{faulty, faulty.Store.(storage.Inspector)}
+		s := newService(t, store, unsure)
+		s.post(t.Context(), "k", payment)
+		faulty.set(&faulty.complete, &faulty.release)(failUnapplied)
+		s.reconcile(t, finding(found), soon)
+		advance(2 * time.Minute)
+		s.wantEvent(t, event.Reconciled, 0)
+		faulty.set(&faulty.complete, &faulty.release)(nil)
+		advance(2 * time.Minute)
+		s.events.wantEnd(t, event.Uncertain, event.Reconciled)
+	})
 }
 
 // hanging is a store whose lists do not return by themselves.
@@ -62,9 +57,7 @@ func TestReconcileEndsWithoutItsStore(t *testing.T) {
 		reconcile := func() { ended <- s.Reconcile(t.Context(), finding(core.Happened), soon) }
 		go reconcile()
 		<-store.lists
-		if err := s.Shutdown(t.Context()); err != nil {
-			t.Error(err)
-		}
+		shutdown(t, s)
 		began := time.Now()
 		if err := <-ended; err != nil || time.Since(began) > time.Minute {
 			t.Errorf("Reconcile returned %v after %v", err, time.Since(began))

@@ -262,10 +262,7 @@ func TestReconcileHoldsTheKey(t *testing.T) {
 		store := newFaultyStore()
 		inner := store.Store.(*memstore.Store)
 		goOn, back := make(chan struct{}), make(chan *httptest.ResponseRecorder)
-		lost := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
-			<-goOn
-			created(w, r)
-		})
+		lost := newService(t, store, createdOnce(goOn))
 		go func() { back <- lost.post(t.Context(), "k", payment) }()
 		synctest.Wait()
 		store.set(&store.extend)(failUnapplied) // cut off from the store
@@ -294,10 +291,7 @@ func TestReconcileHoldsTheKey(t *testing.T) {
 func TestReconcileLeavesRunsAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newService(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {
-			advance(10 * time.Minute)
-			created(w, r)
-		})
+		s := newService(t, memstore.New(), createdAfter(10*time.Minute))
 		s.reconcile(t, finding(core.DidNotHappen), soon)
 		wantFirst(t, s.post(t.Context(), "k", payment))
 		s.wantEvent(t, event.Reconciled, 0)
@@ -331,9 +325,7 @@ func TestReconcileEnds(t *testing.T) {
 		other := newService(t, store, unsure)
 		ended := make(chan error)
 		go func() { ended <- other.Reconcile(t.Context(), finding(core.Happened), soon) }()
-		if err := other.Shutdown(t.Context()); err != nil {
-			t.Error(err)
-		}
+		shutdown(t, other)
 		if err := <-ended; err != nil {
 			t.Errorf("Reconcile of an engine that has shut down returned %v", err)
 		}
@@ -344,25 +336,20 @@ func TestReconcileEnds(t *testing.T) {
 // process does not know the route.
 func TestReconcileRetention(t *testing.T) {
 	t.Parallel()
-	for name, known := range map[string]bool{"a known route": true, "an unknown route": false} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				store := memstore.New()
-				s := newService(t, store, unsure, policy.TTLHours(48))
-				s.post(t.Context(), "k", payment)
-				keeper, want := s, 48*time.Hour
-				if !known {
-					keeper, want = newService(t, store, unsure, policy.TTLHours(72)), 72*time.Hour
-				}
-				keeper.reconcile(t, finding(core.Happened), soon)
-				advance(2 * time.Minute)
-				if left := list(t, store)[0]; left.Expires.Sub(left.Finished) != want {
-					t.Errorf("the record is kept for %v, want %v", left.Expires.Sub(left.Finished), want)
-				}
-			})
-		})
-	}
+	each(t, map[string]bool{"a known route": true, "an unknown route": false}, func(t *testing.T, known bool) {
+		store := memstore.New()
+		s := newService(t, store, unsure, policy.TTLHours(48))
+		s.post(t.Context(), "k", payment)
+		keeper, want := s, 48*time.Hour
+		if !known {
+			keeper, want = newService(t, store, unsure, policy.TTLHours(72)), 72*time.Hour
+		}
+		keeper.reconcile(t, finding(core.Happened), soon)
+		advance(2 * time.Minute)
+		if left := list(t, store)[0]; left.Expires.Sub(left.Finished) != want {
+			t.Errorf("the record is kept for %v, want %v", left.Expires.Sub(left.Finished), want)
+		}
+	})
 }
 
 // A key that stays abandoned is remembered as its route says.

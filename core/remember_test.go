@@ -90,36 +90,29 @@ func TestLateRetryAfterKeepFor(t *testing.T) {
 // Every finished run is remembered, and a released key is not.
 func TestWhatIsRemembered(t *testing.T) {
 	t.Parallel()
-	status := func(code int) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
-	}
-	for name, c := range map[string]struct {
+	type row struct {
 		handle http.HandlerFunc
 		code   string // "": the key is new
-	}{
-		"a response":       {created, problem.KeyExpired},
-		"a stored error":   {status(http.StatusConflict), problem.KeyExpired},
-		"a stream":         {func(w http.ResponseWriter, _ *http.Request) { _ = http.NewResponseController(w).Flush() }, problem.KeyExpired},
-		"a released key":   {status(http.StatusBadGateway), ""},
-		"an uncertain run": {func(_ http.ResponseWriter, r *http.Request) { failure.MarkUncertain(r.Context()) }, problem.OutcomeUnknown},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newService(t, memstore.New(), c.handle, remembered()...)
-				s.post(t.Context(), "k", payment)
-				advance(time.Hour + 30*time.Second) // a lease is a part of a claim's retention
-				late := s.post(t.Context(), "k", payment)
-				if c.code == "" {
-					s.wantRuns(t, 2)
-					return
-				}
-				wantCode(t, late, http.StatusConflict, c.code)
-				wantCode(t, s.post(t.Context(), "k", `{"amount":7}`), http.StatusUnprocessableEntity, problem.KeyReused)
-				s.wantRuns(t, 1)
-			})
-		})
 	}
+	each(t, map[string]row{
+		"a response":       {created, problem.KeyExpired},
+		"a stored error":   {responding(http.StatusConflict), problem.KeyExpired},
+		"a stream":         {streaming, problem.KeyExpired},
+		"a released key":   {responding(http.StatusBadGateway), ""},
+		"an uncertain run": {func(_ http.ResponseWriter, r *http.Request) { failure.MarkUncertain(r.Context()) }, problem.OutcomeUnknown},
+	}, func(t *testing.T, c row) {
+		s := newService(t, memstore.New(), c.handle, remembered()...)
+		s.post(t.Context(), "k", payment)
+		advance(time.Hour + 30*time.Second) // a lease is a part of a claim's retention
+		late := s.post(t.Context(), "k", payment)
+		if c.code == "" {
+			s.wantRuns(t, 2)
+			return
+		}
+		wantCode(t, late, http.StatusConflict, c.code)
+		wantCode(t, s.post(t.Context(), "k", `{"amount":7}`), http.StatusUnprocessableEntity, problem.KeyReused)
+		s.wantRuns(t, 1)
+	})
 }
 
 // A key that was left abandoned is remembered too, and never runs again, whatever
@@ -134,9 +127,7 @@ func TestLateRetryOfAnAbandonedKey(t *testing.T) {
 			store := memstore.New()
 			crashed := newService(t, deadStore{store}, created, remembered()...)
 			crashed.post(t.Context(), "k", payment)
-			ended, end := context.WithCancel(t.Context())
-			end()
-			_ = crashed.Shutdown(ended)
+			abort(crashed)
 			advance(time.Hour + 30*time.Second)
 			s := newService(t, store, created, remembered(policy.OnAbandoned(mode))...)
 			wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.OutcomeUnknown)
@@ -165,7 +156,7 @@ func TestLateRetryWhereTheRouteObserves(t *testing.T) {
 func TestLateCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newTill(t, memstore.New())
+		s := newService(t, memstore.New(), created)
 		call := chargeCall("k", "order 1")
 		call.Route = s.MustRoute(remembered()...)
 		if _, _, err := s.charge(t.Context(), call); err != nil {
@@ -236,12 +227,13 @@ func (s *recording) check(age time.Duration) {
 func TestStoreRemembersTheKey(t *testing.T) {
 	t.Parallel()
 	plain := func(w http.ResponseWriter, r *http.Request) { created(w, r) }
-	for name, c := range map[string]struct {
+	type row struct {
 		handle   http.HandlerFunc
 		options  []policy.Option
 		retain   time.Duration
 		remember time.Duration
-	}{
+	}
+	each(t, map[string]row{
 		"without Remember": {plain, nil, 24 * time.Hour, 0},
 		"with Remember":    {plain, []policy.Option{policy.TTLHours(1), policy.RememberHours(2)}, time.Hour, 2 * time.Hour},
 		"after KeepFor": {func(w http.ResponseWriter, r *http.Request) {
@@ -249,7 +241,7 @@ func TestStoreRemembersTheKey(t *testing.T) {
 			created(w, r)
 		}, []policy.Option{policy.RememberHours(2)}, 3 * time.Hour, 2 * time.Hour},
 		"a stream": {
-			func(w http.ResponseWriter, _ *http.Request) { _ = http.NewResponseController(w).Flush() },
+			streaming,
 			[]policy.Option{policy.RememberHours(2)},
 			24 * time.Hour, 2 * time.Hour,
 		},
@@ -257,18 +249,15 @@ func TestStoreRemembersTheKey(t *testing.T) {
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = w.Write([]byte(`{"secret":`))
 		}, []policy.Option{policy.RedactFields("secret"), policy.RememberHours(2)}, 24 * time.Hour, 2 * time.Hour},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			store := &recording{Store: memstore.New()}
-			s := newService(t, store, c.handle, c.options...)
-			s.post(t.Context(), "k", payment)
-			if got := store.claims[0].Remember; got != c.remember {
-				t.Errorf("the claim is remembered for %v, want %v", got, c.remember)
-			}
-			if got := store.results[0]; got.Retain != c.retain || got.Remember != c.remember {
-				t.Errorf("the result is kept for %v and remembered for %v, want %v and %v", got.Retain, got.Remember, c.retain, c.remember)
-			}
-		})
-	}
+	}, func(t *testing.T, c row) {
+		store := &recording{Store: memstore.New()}
+		s := newService(t, store, c.handle, c.options...)
+		s.post(t.Context(), "k", payment)
+		if got := store.claims[0].Remember; got != c.remember {
+			t.Errorf("the claim is remembered for %v, want %v", got, c.remember)
+		}
+		if got := store.results[0]; got.Retain != c.retain || got.Remember != c.remember {
+			t.Errorf("the result is kept for %v and remembered for %v, want %v and %v", got.Retain, got.Remember, c.retain, c.remember)
+		}
+	})
 }

@@ -39,10 +39,7 @@ func TestEachLeaseIsRenewedInItsOwnTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &renewed{Store: memstore.New(), start: time.Now(), at: make(map[string][]time.Duration)}
-		engine, err := core.New(store, core.SharedScope, core.WithObserver(&events{}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		engine := engineOf(t, store)
 		long, short := engine.MustRoute(policy.LockTTL(60*time.Second)), engine.MustRoute(policy.LockTTL(6*time.Second))
 		var group sync.WaitGroup
 		begin := func(name string, route *core.Route, lasts time.Duration) {
@@ -69,9 +66,7 @@ func TestEachLeaseIsRenewedInItsOwnTime(t *testing.T) {
 		advance(time.Second)
 		begin("other long", long, 30*time.Second)
 		group.Wait()
-		if err := engine.Shutdown(t.Context()); err != nil {
-			t.Error(err)
-		}
+		shutdown(t, engine)
 		advance(time.Hour) // without runs
 
 		want := map[string][]time.Duration{

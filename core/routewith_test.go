@@ -60,10 +60,7 @@ func TestRouteCarriesProblemsOfTheEngine(t *testing.T) {
 		"of a function": {[]core.Option{core.WithProblemWriter(writeCode)}, "code key_missing"},
 		"after a panic": {[]core.Option{core.WithProblemWriter(func(http.ResponseWriter, *http.Request, problem.Problem) { panic("no form") })}, `"code":"key_missing"`},
 	} {
-		e, err := core.New(memstore.New(), core.SharedScope, append(test.opts, core.WithKeyHeader("X-Key", "X-Old-Key"), core.WithObserver(new(events)))...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := engineOf(t, memstore.New(), append(test.opts, core.WithKeyHeader("X-Key", "X-Old-Key"), core.WithObserver(new(events)))...)
 		if got := e.KeyHeaders(); !slices.Equal(got, []string{"X-Key", "X-Old-Key"}) {
 			t.Errorf("KeyHeaders is %q", got)
 		}
@@ -89,10 +86,7 @@ func writeCode(w http.ResponseWriter, _ *http.Request, p problem.Problem) {
 // A route names the line of the program that declares it, or the one that an adapter gives.
 func TestPlaceOfADeclaration(t *testing.T) {
 	t.Parallel()
-	engine, err := core.New(memstore.New(), core.SharedScope)
-	if err != nil {
-		t.Fatal(err)
-	}
+	engine := engineOf(t, memstore.New())
 	_, _, line, _ := runtime.Caller(0)
 	_ = engine.Handler(http.HandlerFunc(created))
 	_ = engine.MustRoute()

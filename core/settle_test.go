@@ -45,9 +45,7 @@ func TestResponseIsStoredLaterWhenTheStoreFails(t *testing.T) {
 		there.wantRuns(t, 0)
 		here.wantEvent(t, event.SettleDeferred, 1)
 		here.wantEvent(t, event.Completed, 1)
-		if err := here.Shutdown(t.Context()); err != nil {
-			t.Error(err)
-		}
+		shutdown(t, here)
 	})
 }
 
@@ -95,12 +93,9 @@ func TestSettleBudgetEnds(t *testing.T) {
 		store := newFaultyStore()
 		store.set(&store.complete, &store.extend)(failUnapplied)
 		seen := &events{}
-		engine, err := core.New(store, core.SharedScope, core.WithObserver(seen), core.WithSettleBudget(time.Minute))
-		if err != nil {
-			t.Fatal(err)
-		}
+		engine := engineOf(t, store, core.WithObserver(seen), core.WithSettleBudget(time.Minute))
 		handler := engine.Handler(http.HandlerFunc(created))
-		handler.ServeHTTP(httptest.NewRecorder(), newPost(t.Context(), "k", payment))
+		sendTo(handler, newPost(t.Context(), "k", payment))
 		advance(time.Minute)
 		synctest.Wait()
 		if seen.count(event.ResponseLost) != 1 {
@@ -138,9 +133,7 @@ func TestReleaseThatFailsIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaultyStore()
 		setRelease := store.set(&store.release)
-		s := newService(t, store, func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(http.StatusServiceUnavailable)
-		})
+		s := newService(t, store, responding(http.StatusServiceUnavailable))
 		setRelease(failUnapplied)
 		s.post(t.Context(), "k", payment)
 		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress)
@@ -341,9 +334,7 @@ func TestStreamKeepsItsContextUntilMaxRun(t *testing.T) {
 		var cause error
 		s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
 			_ = http.NewResponseController(w).Flush()
-			if n := store.completes.Load(); n != 1 {
-				t.Errorf("%d completions before the first byte was sent", n)
-			}
+			wantCalls(t, &store.completes, 1)
 			<-r.Context().Done()
 			cause = context.Cause(r.Context())
 		}, policy.LockTTL(3*time.Second), policy.MaxRun(10*time.Second))
@@ -351,9 +342,7 @@ func TestStreamKeepsItsContextUntilMaxRun(t *testing.T) {
 		if !errors.Is(cause, core.ErrRunTooLong) || time.Since(start) != 10*time.Second {
 			t.Errorf("cancelled after %v by %v", time.Since(start), cause)
 		}
-		if n := store.extends.Load(); n != 0 {
-			t.Errorf("%d renewals of a settled lease", n)
-		}
+		wantCalls(t, &store.extends, 0)
 	})
 }
 
@@ -364,10 +353,7 @@ func TestEventsCountTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaultyStore()
 		setComplete := store.set(&store.complete)
-		s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
-			advance(10 * time.Second)
-			created(w, r)
-		}, policy.Wait(time.Minute))
+		s := newService(t, store, createdAfter(10*time.Second), policy.Wait(time.Minute))
 		setComplete(failUnapplied)
 		var group sync.WaitGroup
 		group.Go(func() { s.post(t.Context(), "k", payment) })

@@ -22,19 +22,14 @@ func TestShutdownWaitsForRunsAndForUnsettledResponses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaultyStore()
 		setComplete := store.set(&store.complete)
-		s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
-			advance(5 * time.Second)
-			created(w, r)
-		})
+		s := newService(t, store, createdAfter(5*time.Second))
 		setComplete(failUnapplied)
 		time.AfterFunc(10*time.Second, func() { setComplete(nil) })
 		go s.post(t.Context(), "k", payment)
 		synctest.Wait()
 
 		start := time.Now()
-		if err := s.Shutdown(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		shutdown(t, s)
 		if waited := time.Since(start); waited < 10*time.Second || waited > 11*time.Second {
 			t.Errorf("waited %v, want until the response was stored", waited)
 		}
@@ -47,9 +42,7 @@ func TestShutdownRefusesNewKeys(t *testing.T) {
 	t.Parallel()
 	s := newService(t, newFaultyStore(), created)
 	for range 2 { // shutting down twice is harmless
-		if err := s.Shutdown(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		shutdown(t, s)
 	}
 	wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, problem.ShuttingDown)
 	s.wantRuns(t, 0)
@@ -105,9 +98,7 @@ func TestShutdownWhileAClaimIsUnderWay(t *testing.T) {
 		refused := make(chan *httptest.ResponseRecorder, 1)
 		go func() { refused <- s.post(t.Context(), "k", payment) }()
 		synctest.Wait()
-		if err := s.Shutdown(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		shutdown(t, s)
 		store.set(&store.acquire)(nil)
 		wantFirst(t, newService(t, store, created, policy.OnAbandoned(policy.Refuse)).post(t.Context(), "k", payment))
 		wantCode(t, <-refused, http.StatusServiceUnavailable, problem.ShuttingDown)
@@ -161,10 +152,7 @@ func TestShutdownWithoutWork(t *testing.T) {
 func TestShutdownAfterOneThatGaveUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newService(t, newFaultyStore(), func(w http.ResponseWriter, r *http.Request) {
-			advance(5 * time.Second)
-			created(w, r)
-		})
+		s := newService(t, newFaultyStore(), createdAfter(5*time.Second))
 		go s.post(t.Context(), "k", payment)
 		synctest.Wait()
 		impatient, cancel := context.WithTimeout(t.Context(), time.Second)

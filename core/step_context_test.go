@@ -49,10 +49,11 @@ func inRun(t *testing.T, handle func(context.Context), opts ...policy.Option) *s
 func TestStepsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	var function func(context.Context) (int, error)
-	for name, row := range map[string]struct {
+	type row struct {
 		call func(t *testing.T, ctx context.Context) error
 		want string
-	}{
+	}
+	each(t, map[string]row{
 		"without a guard": {func(t *testing.T, _ context.Context) error {
 			t.Helper()
 			_, err := core.Step(t.Context(), "charge", wantNoCall(t))
@@ -109,17 +110,14 @@ func TestStepsThatAreRefused(t *testing.T) {
 			_, err := core.Step(ctx, strings.Repeat("x", 100), wantNoCall(t))
 			return errors.Join(first, err)
 		}, "exceed the policy's MaxResponseBytes: 200 bytes"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := inRun(t, func(ctx context.Context) {
-				if err := row.call(t, ctx); err == nil || !strings.Contains(err.Error(), row.want) {
-					t.Errorf("got %v, want %s", err, row.want)
-				}
-			}, policy.MaxResponseBytes(200), policy.OnAbandoned(policy.Refuse))
-			s.wantEvent(t, event.Completed, 1)
-		})
-	}
+	}, func(t *testing.T, row row) {
+		s := inRun(t, func(ctx context.Context) {
+			if err := row.call(t, ctx); err == nil || !strings.Contains(err.Error(), row.want) {
+				t.Errorf("got %v, want %s", err, row.want)
+			}
+		}, policy.MaxResponseBytes(200), policy.OnAbandoned(policy.Refuse))
+		s.wantEvent(t, event.Completed, 1)
+	})
 }
 
 // The run has ended, or its response is settled, or its lease is lost: Step calls
@@ -303,7 +301,7 @@ func TestStepsOfRequestsThatPass(t *testing.T) {
 					if row.key == "" {
 						r.Header.Del(core.KeyHeader)
 					}
-					s.handler.ServeHTTP(httptest.NewRecorder(), r)
+					sendTo(s.handler, r)
 				}
 				if calls != 2 || store.extends.Load() != 0 {
 					t.Errorf("%d calls of the function, %d of the store", calls, store.extends.Load())
@@ -325,10 +323,7 @@ func TestStepsOfCallsThatPass(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := newFaultyStore()
 				store.set(&store.acquire)(row.fault)
-				engine, err := core.New(store, core.SharedScope, core.WithObserver(&events{}))
-				if err != nil {
-					t.Fatal(err)
-				}
+				engine := engineOf(t, store)
 				call := core.Call{Scope: "s", Name: "order", Key: row.key, Route: engine.MustRoute(row.opts...)}
 				calls := 0
 				for range 2 {
@@ -343,9 +338,7 @@ func TestStepsOfCallsThatPass(t *testing.T) {
 				if calls != 2 || store.extends.Load() != 0 {
 					t.Errorf("%d calls of the function, %d of the store", calls, store.extends.Load())
 				}
-				if err := engine.Shutdown(t.Context()); err != nil {
-					t.Error(err)
-				}
+				shutdown(t, engine)
 			})
 		})
 	}
@@ -382,39 +375,35 @@ func TestContextOfAStep(t *testing.T) {
 // caller derived.
 func TestContextOfAStepEnds(t *testing.T) {
 	t.Parallel()
-	for name, row := range map[string]struct {
+	type row struct {
 		derive func(context.Context) (context.Context, context.CancelFunc)
 		after  time.Duration
 		cause  error
-	}{
+	}
+	each(t, map[string]row{
 		"with the run": {func(ctx context.Context) (context.Context, context.CancelFunc) {
 			return context.WithoutCancel(ctx), func() {}
 		}, 10 * time.Second, core.ErrRunTooLong},
 		"with the caller's": {func(ctx context.Context) (context.Context, context.CancelFunc) {
 			return context.WithTimeout(ctx, time.Second)
 		}, time.Second, context.DeadlineExceeded},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := inRun(t, func(ctx context.Context) {
-					ctx, cancel := row.derive(ctx)
-					defer cancel()
-					begun := time.Now()
-					_, err := core.Step(ctx, "charge", func(ctx context.Context) (int, error) {
-						inner, cancel := context.WithCancel(ctx)
-						defer cancel()
-						<-inner.Done()
-						return 0, context.Cause(ctx)
-					})
-					if !errors.Is(err, row.cause) || time.Since(begun) != row.after {
-						t.Errorf("after %v: %v", time.Since(begun), err)
-					}
-				}, policy.MaxRun(10*time.Second))
-				s.wantEvent(t, event.Uncertain, 1) // the step was cut off
+	}, func(t *testing.T, row row) {
+		s := inRun(t, func(ctx context.Context) {
+			ctx, cancel := row.derive(ctx)
+			defer cancel()
+			begun := time.Now()
+			_, err := core.Step(ctx, "charge", func(ctx context.Context) (int, error) {
+				inner, cancel := context.WithCancel(ctx)
+				defer cancel()
+				<-inner.Done()
+				return 0, context.Cause(ctx)
 			})
-		})
-	}
+			if !errors.Is(err, row.cause) || time.Since(begun) != row.after {
+				t.Errorf("after %v: %v", time.Since(begun), err)
+			}
+		}, policy.MaxRun(10*time.Second))
+		s.wantEvent(t, event.Uncertain, 1) // the step was cut off
+	})
 }
 
 // The context of a step carries no transaction, not even an outer run's, and a recorded
@@ -481,9 +470,7 @@ func TestStepDuringShutdown(t *testing.T) {
 		group.Go(func() { wantFirst(t, s.post(t.Context(), "k", payment)) })
 		synctest.Wait()
 		group.Go(func() {
-			if err := s.Shutdown(t.Context()); err != nil {
-				t.Error(err)
-			}
+			shutdown(t, s)
 		})
 		synctest.Wait()
 		wantCode(t, s.post(t.Context(), "another", payment), http.StatusServiceUnavailable, problem.ShuttingDown)
@@ -533,10 +520,7 @@ func TestStepsOfAnInnerRun(t *testing.T) {
 // A run inside a step has its own steps too.
 func TestRunInsideAStep(t *testing.T) {
 	t.Parallel()
-	engine, err := core.New(memstore.New(), core.SharedScope, core.WithObserver(&events{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	engine := engineOf(t, memstore.New())
 	inRun(t, func(ctx context.Context) {
 		got, err := core.Step(ctx, "charge", func(ctx context.Context) (int, error) {
 			inner, _, err := core.Do(ctx, engine, core.Call{Scope: "s", Name: "inner", Key: "k"},
@@ -695,8 +679,6 @@ func TestStepRenewsTheLease(t *testing.T) {
 			created(w, r)
 		}, policy.LockTTL(3*time.Second))
 		wantFirst(t, s.post(t.Context(), "k", payment))
-		if n := store.extends.Load(); n != 40 {
-			t.Errorf("%d calls of Extend, want two a step", n)
-		}
+		wantCalls(t, &store.extends, 40)
 	})
 }

@@ -71,29 +71,24 @@ type funcs = []func(context.Context) (any, error)
 // attempts see the value decoded from JSON.
 func TestStepIsRecorded(t *testing.T) {
 	t.Parallel()
-	for name, mode := range map[string]policy.AbandonedMode{
+	each(t, map[string]policy.AbandonedMode{
 		"Reexecute": policy.Reexecute, "Refuse": policy.Refuse, "Recover": policy.Recover(wantNoRecovery(t)),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				h := &stepping{charge: funcs{returning(struct{ ID int }{7}, nil)}, status: []int{429, 429, 201}}
-				store := memstore.New()
-				for range 3 { // each attempt in a process of its own
-					s := newService(t, store, h.ServeHTTP, policy.OnAbandoned(mode))
-					s.post(t.Context(), "k", payment)
-					s.wantRuns(t, 1)
-					s.wantEvent(t, event.LeaseExpired, 0)
-				}
-				h.wantCalls(t, 1)
-				for i, got := range h.got {
-					if fmt.Sprintf("%#v", got) != `map[string]interface {}{"ID":7}` || h.errs[i] != nil {
-						t.Errorf("attempt %d got %#v, %v", i+1, got, h.errs[i])
-					}
-				}
-			})
-		})
-	}
+	}, func(t *testing.T, mode policy.AbandonedMode) {
+		h := &stepping{charge: funcs{returning(struct{ ID int }{7}, nil)}, status: []int{429, 429, 201}}
+		store := memstore.New()
+		for range 3 { // each attempt in a process of its own
+			s := newService(t, store, h.ServeHTTP, policy.OnAbandoned(mode))
+			s.post(t.Context(), "k", payment)
+			s.wantRuns(t, 1)
+			s.wantEvent(t, event.LeaseExpired, 0)
+		}
+		h.wantCalls(t, 1)
+		for i, got := range h.got {
+			if fmt.Sprintf("%#v", got) != `map[string]interface {}{"ID":7}` || h.errs[i] != nil {
+				t.Errorf("attempt %d got %#v, %v", i+1, got, h.errs[i])
+			}
+		}
+	})
 }
 
 func wantNoRecovery(t *testing.T) policy.RecoverFunc {
@@ -119,31 +114,29 @@ func TestStepWithoutAValueIsRecorded(t *testing.T) {
 // An error is not recorded, unless it is permanent.
 func TestErrorsOfSteps(t *testing.T) {
 	t.Parallel()
-	for name, row := range map[string]struct {
+	type row struct {
 		err   error
 		calls int
-	}{
+	}
+	each(t, map[string]row{
 		"ordinary":  {errBroken, 2},
 		"retryable": {failure.Retryable(errBroken), 2},
 		"permanent": {failure.Permanent(errBroken), 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h := &stepping{charge: funcs{returning(1, row.err)}, status: []int{503, 201}}
-			s := newService(t, memstore.New(), h.ServeHTTP)
-			for range 2 {
-				s.post(t.Context(), "k", payment)
-			}
-			h.wantCalls(t, row.calls)
-			if !errors.Is(h.errs[0], row.err) || h.got[0] != nil {
-				t.Errorf("the first attempt got %v, %v", h.got[0], h.errs[0])
-			}
-			if h.errs[1].Error() != "broken" || failure.IsPermanent(h.errs[1]) != failure.IsPermanent(row.err) || h.got[1] != nil {
-				t.Errorf("the second attempt got %v, %v", h.got[1], h.errs[1])
-			}
-			s.wantEvent(t, event.Uncertain, 0)
-		})
-	}
+	}, func(t *testing.T, row row) {
+		h := &stepping{charge: funcs{returning(1, row.err)}, status: []int{503, 201}}
+		s := newService(t, memstore.New(), h.ServeHTTP)
+		for range 2 {
+			s.post(t.Context(), "k", payment)
+		}
+		h.wantCalls(t, row.calls)
+		if !errors.Is(h.errs[0], row.err) || h.got[0] != nil {
+			t.Errorf("the first attempt got %v, %v", h.got[0], h.errs[0])
+		}
+		if h.errs[1].Error() != "broken" || failure.IsPermanent(h.errs[1]) != failure.IsPermanent(row.err) || h.got[1] != nil {
+			t.Errorf("the second attempt got %v, %v", h.got[1], h.errs[1])
+		}
+		s.wantEvent(t, event.Uncertain, 0)
+	})
 }
 
 // uncertainSteps are steps that leave the outcome of the run unknown. None of their
@@ -254,33 +247,29 @@ func postAside(t *testing.T, s *service) {
 // than before.
 func TestStepThatCannotBegin(t *testing.T) {
 	t.Parallel()
-	for name, row := range map[string]struct {
+	type row struct {
 		fault func(func() error) error
 		want  error
-	}{
+	}
+	each(t, map[string]row{
 		"the store is unreachable": {failUnapplied, core.ErrUnavailable},
 		"its reply is lost":        {failApplied, core.ErrUnavailable},
 		"the lease is lost":        {func(func() error) error { return storage.ErrLeaseLost }, core.ErrLeaseLost},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				store := newFaultyStore()
-				store.set(&store.extend)(row.fault)
-				h := &stepping{charge: funcs{returning(1, nil)}, status: []int{429}}
-				s := newService(t, store, h.ServeHTTP, policy.OnAbandoned(policy.Refuse))
-				s.post(t.Context(), "k", payment)
-				h.wantCalls(t, 0)
-				if !errors.Is(h.errs[0], row.want) || failure.IsUncertain(h.errs[0]) {
-					t.Errorf("Step returned %v", h.errs[0])
-				}
-				s.wantEvent(t, event.Uncertain, 0)
-				store.set(&store.extend)(nil)
-				s.post(t.Context(), "k", payment)
-				h.wantCalls(t, 1)
-			})
-		})
-	}
+	}, func(t *testing.T, row row) {
+		store := newFaultyStore()
+		store.set(&store.extend)(row.fault)
+		h := &stepping{charge: funcs{returning(1, nil)}, status: []int{429}}
+		s := newService(t, store, h.ServeHTTP, policy.OnAbandoned(policy.Refuse))
+		s.post(t.Context(), "k", payment)
+		h.wantCalls(t, 0)
+		if !errors.Is(h.errs[0], row.want) || failure.IsUncertain(h.errs[0]) {
+			t.Errorf("Step returned %v", h.errs[0])
+		}
+		s.wantEvent(t, event.Uncertain, 0)
+		store.set(&store.extend)(nil)
+		s.post(t.Context(), "k", payment)
+		h.wantCalls(t, 1)
+	})
 }
 
 // One lost call of the store is repeated, and the handler does not notice.
@@ -320,22 +309,19 @@ func TestKeyWithoutRecordedStepsIsReleasedForAll(t *testing.T) {
 // A run that has recorded a step releases its key for its own payload only.
 func TestKeyWithRecordedStepsIsReleasedForItsPayload(t *testing.T) {
 	t.Parallel()
-	for name, mode := range map[string]policy.AbandonedMode{"Reexecute": policy.Reexecute, "Refuse": policy.Refuse} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h := &stepping{charge: funcs{returning(1, nil)}, status: []int{429}}
-			s := newService(t, memstore.New(), h.ServeHTTP, policy.OnAbandoned(mode))
-			for range 3 { // also an attempt that only got the recorded result
-				s.post(t.Context(), "k", payment)
-				wantCode(t, s.post(t.Context(), "k", `{"amount":7}`), http.StatusUnprocessableEntity, problem.KeyReused)
-			}
-			s.wantRuns(t, 3)
-			s.wantEvent(t, event.Retryable, 3)
-			s.wantEvent(t, event.LeaseExpired, 0)
-			s.wantEvent(t, event.Uncertain, 0)
-			h.wantCalls(t, 1)
-		})
-	}
+	each(t, map[string]policy.AbandonedMode{"Reexecute": policy.Reexecute, "Refuse": policy.Refuse}, func(t *testing.T, mode policy.AbandonedMode) {
+		h := &stepping{charge: funcs{returning(1, nil)}, status: []int{429}}
+		s := newService(t, memstore.New(), h.ServeHTTP, policy.OnAbandoned(mode))
+		for range 3 { // also an attempt that only got the recorded result
+			s.post(t.Context(), "k", payment)
+			wantCode(t, s.post(t.Context(), "k", `{"amount":7}`), http.StatusUnprocessableEntity, problem.KeyReused)
+		}
+		s.wantRuns(t, 3)
+		s.wantEvent(t, event.Retryable, 3)
+		s.wantEvent(t, event.LeaseExpired, 0)
+		s.wantEvent(t, event.Uncertain, 0)
+		h.wantCalls(t, 1)
+	})
 }
 
 // After an attempt that released its key, the next one is killed before its first step.
@@ -480,20 +466,15 @@ func TestTheStepThatWasCutOffAndCleared(t *testing.T) {
 // A key that is new again finds no steps.
 func TestStepsEndWithTheirRun(t *testing.T) {
 	t.Parallel()
-	for name, status := range map[string]int{"a response": 201, "a release": 429} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				h := &stepping{charge: funcs{returning(1, nil)}, status: []int{status, 201}}
-				s := newService(t, memstore.New(), h.ServeHTTP, policy.TTL(time.Minute))
-				s.post(t.Context(), "k", payment)
-				advance(2 * time.Minute)
-				s.post(t.Context(), "k", payment)
-				s.wantRuns(t, 2)
-				h.wantCalls(t, 2)
-			})
-		})
-	}
+	each(t, map[string]int{"a response": 201, "a release": 429}, func(t *testing.T, status int) {
+		h := &stepping{charge: funcs{returning(1, nil)}, status: []int{status, 201}}
+		s := newService(t, memstore.New(), h.ServeHTTP, policy.TTL(time.Minute))
+		s.post(t.Context(), "k", payment)
+		advance(2 * time.Minute)
+		s.post(t.Context(), "k", payment)
+		s.wantRuns(t, 2)
+		h.wantCalls(t, 2)
+	})
 }
 
 // A record whose steps cannot be read, such as a newer version's, never runs.

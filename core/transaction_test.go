@@ -98,32 +98,26 @@ func TestTransactionCommitsWithTheResponse(t *testing.T) {
 
 func TestTransactionIsRolledBackWhenTheKeyIsReleased(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]http.HandlerFunc{
-		"503":   func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) },
+	each(t, map[string]http.HandlerFunc{
+		"503":   responding(http.StatusServiceUnavailable),
 		"panic": func(http.ResponseWriter, *http.Request) { panic("after the write") },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := newBank()
-			var last *bankTransaction
-			s := newBankService(t, b, func(w http.ResponseWriter, r *http.Request) {
-				last = bankOf(r.Context())
-				last.delta += 100
-				end(w, r)
-			})
-			for range 2 {
-				func() {
-					defer func() { _ = recover() }()
-					s.post(t.Context(), "k", payment)
-				}()
-				if !last.ended {
-					t.Error("the transaction is still open")
-				}
-			}
-			b.wantBalance(t, 0)
-			s.wantRuns(t, 2)
+	}, func(t *testing.T, end http.HandlerFunc) {
+		b := newBank()
+		var last *bankTransaction
+		s := newBankService(t, b, func(w http.ResponseWriter, r *http.Request) {
+			last = bankOf(r.Context())
+			last.delta += 100
+			end(w, r)
 		})
-	}
+		for range 2 {
+			recovered(func() { s.post(t.Context(), "k", payment) })
+			if !last.ended {
+				t.Error("the transaction is still open")
+			}
+		}
+		b.wantBalance(t, 0)
+		s.wantRuns(t, 2)
+	})
 }
 
 func TestTransactionOfALostLeaseIsNotShown(t *testing.T) {
@@ -204,7 +198,7 @@ func TestCommitWhoseReplyWasLost(t *testing.T) {
 // Without a transaction no handler runs, and the key is released for the next try.
 func TestTransactionThatCannotBegin(t *testing.T) {
 	t.Parallel()
-	for name, begin := range map[string]func(func() error) error{
+	each(t, map[string]func(func() error) error{
 		"it fails": failUnapplied,
 		"it hangs": func(apply func() error) error {
 			for apply() == nil {
@@ -216,23 +210,16 @@ func TestTransactionThatCannotBegin(t *testing.T) {
 			advance(time.Minute)
 			return nil
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				b := newBank()
-				b.set(&b.begin)(begin)
-				s := newBankService(t, b, deposit)
-				wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, problem.StoreUnavailable)
-				s.wantRuns(t, 0)
-				b.set(&b.begin)(nil)
-				wantFirst(t, s.post(t.Context(), "k", payment))
-				if err := s.Shutdown(t.Context()); err != nil {
-					t.Error(err)
-				}
-			})
-		})
-	}
+	}, func(t *testing.T, begin func(func() error) error) {
+		b := newBank()
+		b.set(&b.begin)(begin)
+		s := newBankService(t, b, deposit)
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, problem.StoreUnavailable)
+		s.wantRuns(t, 0)
+		b.set(&b.begin)(nil)
+		wantFirst(t, s.post(t.Context(), "k", payment))
+		shutdown(t, s)
+	})
 }
 
 // A streaming response is committed before its first byte.
@@ -251,11 +238,8 @@ func TestTransactionThatStreams(t *testing.T) {
 
 func TestTransactionalRouteNeedsAStoreWithTransactions(t *testing.T) {
 	t.Parallel()
-	engine, err := core.New(memstore.New(), core.SharedScope)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = engine.Route(policy.Transactional(true))
+	engine := engineOf(t, memstore.New())
+	_, err := engine.Route(policy.Transactional(true))
 	want := "policy: Transactional is true: it must be false, because *memstore.Store has no transactions"
 	if err == nil || !strings.Contains(fmt.Sprint(err), want) {
 		t.Errorf("got %v, want %s", err, want)
@@ -296,10 +280,7 @@ func TestRefusedCommitReleasesTheKey(t *testing.T) {
 func TestRefusedCommitOfACall(t *testing.T) {
 	t.Parallel()
 	b := newBank()
-	engine, err := core.New(b, core.SharedScope, core.WithObserver(&events{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	engine := engineOf(t, b)
 	b.commit = func(func() error) error { return storage.ErrRolledBack }
 	call := core.Call{Scope: "s", Name: "deposit", Key: "k", Route: engine.MustRoute(policy.Transactional(true))}
 	for range 2 {
@@ -325,8 +306,6 @@ func TestPanickingCommit(t *testing.T) {
 		advance(time.Second)
 		wantReplay(t, s.post(t.Context(), "k", payment))
 		s.wantRuns(t, 1)
-		if err := s.Shutdown(t.Context()); err != nil {
-			t.Error(err)
-		}
+		shutdown(t, s)
 	})
 }

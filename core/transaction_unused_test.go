@@ -20,10 +20,11 @@ func TestTransactionThatIsNotTaken(t *testing.T) {
 	t.Parallel()
 	take := func(ctx context.Context) { bankOf(ctx).delta = 1 }
 	type key struct{}
-	for name, row := range map[string]struct {
+	type row struct {
 		handle   http.HandlerFunc
 		reported int
-	}{
+	}
+	each(t, map[string]row{
 		"taken": {func(w http.ResponseWriter, r *http.Request) { take(r.Context()); created(w, r) }, 0},
 		"taken from a derived context": {func(w http.ResponseWriter, r *http.Request) {
 			ctx, cancel := context.WithCancel(context.WithValue(r.Context(), key{}, 1))
@@ -51,9 +52,9 @@ func TestTransactionThatIsNotTaken(t *testing.T) {
 			}
 			created(w, r)
 		}, 1},
-		"a stream":                       {func(w http.ResponseWriter, _ *http.Request) { _ = http.NewResponseController(w).Flush() }, 1},
-		"a redirect":                     {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusSeeOther) }, 1},
-		"refused before the transaction": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest) }, 0},
+		"a stream":                       {streaming, 1},
+		"a redirect":                     {responding(http.StatusSeeOther), 1},
+		"refused before the transaction": {responding(http.StatusBadRequest), 0},
 		"an error after the effect": {func(w http.ResponseWriter, r *http.Request) {
 			failure.MarkExecuted(r.Context())
 			w.WriteHeader(http.StatusInternalServerError)
@@ -62,20 +63,14 @@ func TestTransactionThatIsNotTaken(t *testing.T) {
 			failure.MarkExecuted(r.Context())
 			panic("a bug")
 		}, 1},
-		"released":  {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, 0},
+		"released":  {responding(http.StatusServiceUnavailable), 0},
 		"a panic":   {func(http.ResponseWriter, *http.Request) { panic("a bug") }, 0},
 		"retryable": {func(w http.ResponseWriter, r *http.Request) { failure.MarkRetryable(r.Context()); created(w, r) }, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newBankService(t, newBank(), row.handle)
-			func() {
-				defer func() { _ = recover() }()
-				s.post(t.Context(), "k", payment)
-			}()
-			s.wantEvent(t, event.TransactionUnused, row.reported)
-		})
-	}
+	}, func(t *testing.T, row row) {
+		s := newBankService(t, newBank(), row.handle)
+		recovered(func() { s.post(t.Context(), "k", payment) })
+		s.wantEvent(t, event.TransactionUnused, row.reported)
+	})
 	plain := newService(t, newBank(), created)
 	plain.post(t.Context(), "k", payment)
 	plain.wantEvent(t, event.TransactionUnused, 0)
@@ -84,34 +79,29 @@ func TestTransactionThatIsNotTaken(t *testing.T) {
 // Case 82: the same holds for a function of Do.
 func TestTransactionThatACallDoesNotTake(t *testing.T) {
 	t.Parallel()
-	for name, row := range map[string]struct {
+	type row struct {
 		function func(context.Context) (int, error)
 		reported int
-	}{
+	}
+	each(t, map[string]row{
 		"taken":       {func(ctx context.Context) (int, error) { bankOf(ctx).delta = 1; return 1, nil }, 0},
 		"never taken": {func(context.Context) (int, error) { return 1, nil }, 1},
 		"an error":    {func(context.Context) (int, error) { return 0, errors.New("no") }, 0},
 		"a refusal":   {func(context.Context) (int, error) { return 0, failure.Permanent(errors.New("no")) }, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var log bytes.Buffer
-			engine, err := core.New(newBank(), core.SharedScope, core.WithObserver(event.Log(slog.New(slog.NewTextHandler(&log, nil)))))
-			if err != nil {
-				t.Fatal(err)
+	}, func(t *testing.T, row row) {
+		var log bytes.Buffer
+		engine := engineOf(t, newBank(), core.WithObserver(event.Log(slog.New(slog.NewTextHandler(&log, nil)))))
+		call := core.Call{Scope: "s", Name: "deposit", Key: "k", Route: engine.MustRoute(policy.Transactional(true))}
+		_, _, _ = core.Do(t.Context(), engine, call, row.function)
+		lines := strings.Split(log.String(), "\n")
+		reported := 0
+		for _, line := range lines {
+			if strings.Contains(line, "level=WARN") && strings.Contains(line, "result=transaction_unused") && strings.Contains(line, "deposit") {
+				reported++
 			}
-			call := core.Call{Scope: "s", Name: "deposit", Key: "k", Route: engine.MustRoute(policy.Transactional(true))}
-			_, _, _ = core.Do(t.Context(), engine, call, row.function)
-			lines := strings.Split(log.String(), "\n")
-			reported := 0
-			for _, line := range lines {
-				if strings.Contains(line, "level=WARN") && strings.Contains(line, "result=transaction_unused") && strings.Contains(line, "deposit") {
-					reported++
-				}
-			}
-			if reported != row.reported {
-				t.Errorf("%d warnings, want %d:\n%s", reported, row.reported, &log)
-			}
-		})
-	}
+		}
+		if reported != row.reported {
+			t.Errorf("%d warnings, want %d:\n%s", reported, row.reported, &log)
+		}
+	})
 }

@@ -21,27 +21,22 @@ import (
 // the earlier attempt is still unknown. So another payload still gets 422.
 func TestTakenOverKeyIsNeverReleased(t *testing.T) {
 	t.Parallel()
-	for name, handler := range map[string]http.HandlerFunc{
+	each(t, map[string]http.HandlerFunc{
 		"retryable": func(w http.ResponseWriter, r *http.Request) {
 			failure.MarkRetryable(r.Context())
 			w.WriteHeader(http.StatusConflict)
 		},
-		"broken": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				store := abandonedStore(t)
-				s := newService(t, store, handler)
-				s.post(t.Context(), "k", payment)
-				s.wantRuns(t, 1)
-				s.wantEvent(t, event.Uncertain, 1)
-				wantCode(t, s.post(t.Context(), "k", `{"amount":7}`), http.StatusUnprocessableEntity, problem.KeyReused)
-				s.post(t.Context(), "k", payment) // OnAbandoned is Reexecute
-				s.wantRuns(t, 2)
-			})
-		})
-	}
+		"broken": responding(http.StatusBadGateway),
+	}, func(t *testing.T, handler http.HandlerFunc) {
+		store := abandonedStore(t)
+		s := newService(t, store, handler)
+		s.post(t.Context(), "k", payment)
+		s.wantRuns(t, 1)
+		s.wantEvent(t, event.Uncertain, 1)
+		wantCode(t, s.post(t.Context(), "k", `{"amount":7}`), http.StatusUnprocessableEntity, problem.KeyReused)
+		s.post(t.Context(), "k", payment) // OnAbandoned is Reexecute
+		s.wantRuns(t, 2)
+	})
 }
 
 // After a RecoverFunc that found no effect of earlier attempts, the key is released as
@@ -75,9 +70,7 @@ func TestMarksOfRecoverFuncDoNotCount(t *testing.T) {
 			}
 			return nil, nil //nolint:nilnil // a RecoverFunc that found no effect
 		}
-		s := newService(t, store, func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(http.StatusServiceUnavailable)
-		}, policy.OnAbandoned(policy.Recover(find)), policy.Release("503"))
+		s := newService(t, store, responding(http.StatusServiceUnavailable), policy.OnAbandoned(policy.Recover(find)), policy.Release("503"))
 		s.post(t.Context(), "k", payment)
 		s.wantEvent(t, event.DeleteKey, 1)
 	})
@@ -127,23 +120,18 @@ func TestAbandonIsRepeated(t *testing.T) {
 // retry then get a final response, and not one that tells them to try again.
 func TestKeptResponseOfACancelledHandlerIsFinal(t *testing.T) {
 	t.Parallel()
-	for name, fails := range map[string]bool{"MaxRun": false, "the lease is lost": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				store := newFaultyStore()
-				if fails {
-					store.set(&store.extend)(failUnapplied)
-				}
-				var cause error
-				s := newService(t, store, untilCancelled(&cause), policy.LockTTL(3*time.Second), policy.MaxRun(5*time.Second), policy.Keep("503"))
-				for range 2 {
-					wantCode(t, s.post(t.Context(), "k", payment), http.StatusInternalServerError, problem.HandlerFailed)
-				}
-				s.wantRuns(t, 1)
-			})
-		})
-	}
+	each(t, map[string]bool{"MaxRun": false, "the lease is lost": true}, func(t *testing.T, fails bool) {
+		store := newFaultyStore()
+		if fails {
+			store.set(&store.extend)(failUnapplied)
+		}
+		var cause error
+		s := newService(t, store, untilCancelled(&cause), policy.LockTTL(3*time.Second), policy.MaxRun(5*time.Second), policy.Keep("503"))
+		for range 2 {
+			wantCode(t, s.post(t.Context(), "k", payment), http.StatusInternalServerError, problem.HandlerFailed)
+		}
+		s.wantRuns(t, 1)
+	})
 }
 
 // A duplicate takes the key over before its process knows that the key is abandoned.
@@ -177,32 +165,27 @@ func TestDuplicateClaimsWhileKeyIsLeftAbandoned(t *testing.T) {
 func TestUncertainCalls(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
-	for name, c := range map[string]struct {
+	type row struct {
 		err  error
 		want error // of the second call
-	}{
+	}
+	each(t, map[string]row{
 		"uncertain": {failure.Uncertain(broken), core.ErrOutcomeUnknown},
 		"ordinary":  {broken, broken},
 		"permanent": {failure.Permanent(broken), nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			engine, err := core.New(memstore.New(), core.SharedScope)
-			if err != nil {
-				t.Fatal(err)
-			}
-			call := core.Call{Scope: "orders", Name: "charge", Key: "k", Route: engine.MustRoute(policy.OnAbandoned(policy.Refuse))}
-			charge := func(context.Context) (int, error) { return 0, c.err }
-			if _, _, err := core.Do(t.Context(), engine, call, charge); !errors.Is(err, broken) {
-				t.Errorf("the first call returned %v", err)
-			}
-			_, info, err := core.Do(t.Context(), engine, call, charge)
-			switch {
-			case c.want != nil && !errors.Is(err, c.want):
-				t.Errorf("the second call returned %v, want %v", err, c.want)
-			case c.want == nil && (!info.Replayed || !failure.IsPermanent(err)):
-				t.Errorf("the second call returned %v, want the stored error", err)
-			}
-		})
-	}
+	}, func(t *testing.T, c row) {
+		engine := engineOf(t, memstore.New())
+		call := core.Call{Scope: "orders", Name: "charge", Key: "k", Route: engine.MustRoute(policy.OnAbandoned(policy.Refuse))}
+		charge := func(context.Context) (int, error) { return 0, c.err }
+		if _, _, err := core.Do(t.Context(), engine, call, charge); !errors.Is(err, broken) {
+			t.Errorf("the first call returned %v", err)
+		}
+		_, info, err := core.Do(t.Context(), engine, call, charge)
+		switch {
+		case c.want != nil && !errors.Is(err, c.want):
+			t.Errorf("the second call returned %v, want %v", err, c.want)
+		case c.want == nil && (!info.Replayed || !failure.IsPermanent(err)):
+			t.Errorf("the second call returned %v, want the stored error", err)
+		}
+	})
 }

@@ -21,9 +21,7 @@ import (
 // Case 88: a waiting request holds its body and no parse, whether the handler runs in the
 // same process or in another. The buffer of an unknown length is up to twice as long.
 func TestWaiterHoldsItsBodyAlone(t *testing.T) { //nolint:paralleltest // others would allocate in between
-	if raceDetector {
-		t.Skip("the race detector allocates too")
-	}
+	skipUnderRace(t)
 	const size = 1 << 20
 	for _, body := range []largeBody{largeForm(size), largeDocument(size), largeMap(size), largeUpload(size)} {
 		for _, elsewhere := range []bool{false, true} {
@@ -49,10 +47,7 @@ func wantHeld(t *testing.T, body largeBody, elsewhere bool, most float64, send f
 		const waiters = 24
 		end := make(chan struct{})
 		store := memstore.New()
-		handle := func(w http.ResponseWriter, r *http.Request) {
-			<-end
-			created(w, r)
-		}
+		handle := createdOnce(end)
 		opts := []policy.Option{policy.Wait(time.Hour), policy.MaxRequestBytes(1 << 30)}
 		holder := newService(t, store, handle, opts...)
 		waiting := holder
@@ -85,9 +80,7 @@ func wantHeld(t *testing.T, body largeBody, elsewhere bool, most float64, send f
 
 // Case 88: so does a waiting call of Do.
 func TestWaitingCallHoldsItsInputAlone(t *testing.T) { //nolint:paralleltest // others would allocate in between
-	if raceDetector {
-		t.Skip("the race detector allocates too")
-	}
+	skipUnderRace(t)
 	synctest.Test(t, func(t *testing.T) {
 		const waiters, size = 24, 1 << 20
 		input := map[string]string{}
@@ -96,7 +89,7 @@ func TestWaitingCallHoldsItsInputAlone(t *testing.T) { //nolint:paralleltest // 
 		}
 		store, end := memstore.New(), make(chan struct{})
 		var all sync.WaitGroup
-		begin := func(s *till) {
+		begin := func(s *service) {
 			call := chargeCall("k", input)
 			call.Route = s.MustRoute(policy.Wait(time.Hour))
 			all.Go(func() {
@@ -105,9 +98,9 @@ func TestWaitingCallHoldsItsInputAlone(t *testing.T) { //nolint:paralleltest // 
 				}
 			})
 		}
-		begin(newTill(t, store))
+		begin(newService(t, store, created))
 		synctest.Wait()
-		other := newTill(t, store)
+		other := newService(t, store, created)
 		_, before := memoryNow()
 		for range waiters {
 			begin(other)

@@ -175,7 +175,7 @@ func TestWaitersForAnotherProcessAreLimited(t *testing.T) {
 func TestWaitingCallsAreLimited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newTill(t, memstore.New())
+		s := newService(t, memstore.New(), created)
 		call := chargeCall("k", nil)
 		call.Route = s.MustRoute(policy.Wait(time.Hour))
 		for range 2 {
