@@ -15,43 +15,69 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
+// New names the argument or the option that it refuses. Case 65: also one that is nil.
 func TestNewRefusesNonsense(t *testing.T) {
 	t.Parallel()
-	cases := map[string]struct {
-		store storage.Store
-		scope core.Scope
-		opt   core.Option
-		want  string
-	}{
-		"no store":               {nil, core.SharedScope, nil, "the store is nil"},
-		"no scope":               {memstore.New(), nil, nil, "the scope is nil: give core.ScopeBy(user), or core.SharedScope"},
-		"no observer":            {memstore.New(), core.SharedScope, core.WithObserver(nil), "WithObserver is given nil"},
-		"no writer":              {memstore.New(), core.SharedScope, core.WithProblemWriter(nil), "WithProblemWriter is given nil"},
-		"docs without a host":    {memstore.New(), core.SharedScope, core.WithDocs("/idempotency"), `WithDocs is given "/idempotency": give an absolute URL without a fragment`},
-		"docs with a fragment":   {memstore.New(), core.SharedScope, core.WithDocs("https://a.example/#keys"), `WithDocs is given "https://a.example/#keys": give an absolute URL`},
-		"docs that end the link": {memstore.New(), core.SharedScope, core.WithDocs("https://a.example/>"), `WithDocs is given "https://a.example/>": give an absolute URL`},
-		"no replay function":     {memstore.New(), core.SharedScope, core.WithOnReplay(nil), `WithOnReplay is given nil`},
-		"no key header":          {memstore.New(), core.SharedScope, core.WithKeyHeader(), `WithKeyHeader is given no names: give at least one header name, such as Idempotency-Key`},
-		"bad key header":         {memstore.New(), core.SharedScope, core.WithKeyHeader("X Key"), `WithKeyHeader is given "X Key": give a header name`},
-		"Host as key header":     {memstore.New(), core.SharedScope, core.WithKeyHeader("host"), `WithKeyHeader is given "host": give a header name`},
-		"key header twice":       {memstore.New(), core.SharedScope, core.WithKeyHeader("X-Key", "x-key"), `WithKeyHeader is given "x-key" twice: once is enough`},
-		"bad header":             {memstore.New(), core.SharedScope, core.WithReplayHeader("X Replay"), `WithReplayHeader is given "X Replay"`},
-		"no budget":              {memstore.New(), core.SharedScope, core.WithSettleBudget(0), "WithSettleBudget is given 0s"},
-		"no unsettled responses": {memstore.New(), core.SharedScope, core.WithMaxUnsettled(0), "WithMaxUnsettled is given 0"},
+	over := func(store storage.Store, limit core.ScopeLimit) error {
+		_, err := core.New(store, core.SharedScope, core.WithScopeLimit(limit))
+		return err
 	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var opts []core.Option
-			if c.opt != nil {
-				opts = append(opts, c.opt)
-			}
-			if _, err := core.New(c.store, c.scope, opts...); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got %v, want %s", err, c.want)
-			}
-		})
+	limit := func(limit core.ScopeLimit) error { return over(memstore.New(), limit) }
+	options := func(options ...core.Option) error {
+		_, err := core.New(memstore.New(), core.SharedScope, options...)
+		return err
+	}
+	scope := func(scope core.Scope) error { return failed(core.New(memstore.New(), scope)) }
+	for _, row := range []struct {
+		err  error
+		want string
+	}{
+		{failed(core.New(nil, core.SharedScope)), "the store is nil"},
+		{scope(nil), "the scope is nil: give core.ScopeBy(user), or core.SharedScope"},
+		{scope(core.ScopeByHost(nil)), "the scope is nil"},
+		{scope(core.ScopeBy(nil)), "the scope is nil"},
+		{options(core.WithInstance("a"), nil), "option 2"},
+		{options(core.WithObserver(nil)), "WithObserver is given nil"},
+		{options(core.WithProblemWriter(nil)), "WithProblemWriter is given nil"},
+		{options(core.WithOnReplay(nil)), "WithOnReplay is given nil"},
+		{options(core.WithTrace(nil)), "WithTrace is given nil"},
+		{options(core.WithPolicyCheck(nil)), "WithPolicyCheck is given nil"},
+		{options(core.WithService("")), "WithService is given"},
+		{options(core.WithDocs("/idempotency")), `WithDocs is given "/idempotency": give an absolute URL without a fragment`},
+		{options(core.WithDocs("https://a.example/#keys")), `WithDocs is given "https://a.example/#keys": give an absolute URL`},
+		{options(core.WithDocs("https://a.example/>")), `WithDocs is given "https://a.example/>": give an absolute URL`},
+		{options(core.WithKeyHeader()), `WithKeyHeader is given no names: give at least one header name, such as Idempotency-Key`},
+		{options(core.WithKeyHeader("X Key")), `WithKeyHeader is given "X Key": give a header name`},
+		{options(core.WithKeyHeader("host")), `WithKeyHeader is given "host": give a header name`},
+		{options(core.WithKeyHeader("X-Key", "x-key")), `WithKeyHeader is given "x-key" twice: once is enough`},
+		{options(core.WithReplayHeader("X Replay")), `WithReplayHeader is given "X Replay"`},
+		{options(core.WithSettleBudget(0)), "WithSettleBudget is given 0s"},
+		{options(core.WithMaxUnsettled(0)), "WithMaxUnsettled is given 0"},
+		{options(core.WithExpiryHeader("")), `WithExpiryHeader is given "": give a header name`},
+		{options(core.WithExpiryHeader("a b")), `WithExpiryHeader is given "a b": give a header name`},
+		{options(core.WithExpiryHeader("Trailer:A")), `WithExpiryHeader is given "Trailer:A": give a header name`},
+		{options(core.WithExpiryHeader("x-idempotent-replay")), `WithExpiryHeader is given "X-Idempotent-Replay", which marks replays: give another name`},
+		{options(core.WithExpiryHeader("X-Again"), core.WithReplayHeader("X-Again")), `WithExpiryHeader is given "X-Again", which marks replays: give another name`},
+		{limit(core.ScopeLimit{}), "ScopeLimit.InFlight is 0: it must be above 0 where PerMinute is 0"},
+		{limit(core.ScopeLimit{InFlight: -1, PerMinute: 1}), "ScopeLimit.InFlight is -1: it must be from 1 to 10000"},
+		{limit(core.ScopeLimit{InFlight: 10_001}), "ScopeLimit.InFlight is 10001: it must be from 1 to 10000"},
+		{limit(core.ScopeLimit{InFlight: 1, PerMinute: -1}), "ScopeLimit.PerMinute is -1: it must be above 0"},
+		{over(newFaultyStore(), core.ScopeLimit{InFlight: 1}), "over *core_test.faultyStore, which cannot count the keys of a scope"},
+		{over(wrapsNoLimiter{memstore.New()}, core.ScopeLimit{InFlight: 1}), "over core_test.wrapsNoLimiter, which cannot count the keys of a scope: "},
+	} {
+		if row.err == nil || !strings.HasPrefix(row.err.Error(), "oncekey: ") || !strings.Contains(row.err.Error(), row.want) {
+			t.Errorf("got %v, want %s", row.err, row.want)
+		}
 	}
 }
+
+// failed returns the error of a call.
+func failed(_ any, err error) error { return err }
+
+// wrapsNoLimiter has the methods of a Limiter, over a store that is none.
+type wrapsNoLimiter struct{ *memstore.Store }
+
+func (wrapsNoLimiter) Limits() bool { return false }
 
 // A bad policy is refused when the route is declared, and the error names the field.
 func TestBadPoliciesPanicWhenDeclared(t *testing.T) {

@@ -422,27 +422,3 @@ func TestScopeLimitOfServices(t *testing.T) {
 		wantFirst(t, w)
 	}
 }
-
-func TestScopeLimitErrors(t *testing.T) {
-	t.Parallel()
-	for want, c := range map[string]struct {
-		store storage.Store
-		limit core.ScopeLimit
-	}{
-		"ScopeLimit.InFlight is 0: it must be above 0 where PerMinute is 0":       {memstore.New(), core.ScopeLimit{}},
-		"ScopeLimit.InFlight is -1: it must be from 1 to 10000":                   {memstore.New(), core.ScopeLimit{InFlight: -1, PerMinute: 1}},
-		"ScopeLimit.InFlight is 10001: it must be from 1 to 10000":                {memstore.New(), core.ScopeLimit{InFlight: 10_001}},
-		"ScopeLimit.PerMinute is -1: it must be above 0":                          {memstore.New(), core.ScopeLimit{InFlight: 1, PerMinute: -1}},
-		"over *core_test.faultyStore, which cannot count the keys of a scope":     {newFaultyStore(), core.ScopeLimit{InFlight: 1}},
-		"over core_test.wrapsNoLimiter, which cannot count the keys of a scope: ": {wrapsNoLimiter{memstore.New()}, core.ScopeLimit{InFlight: 1}},
-	} {
-		if _, err := core.New(c.store, core.SharedScope, core.WithScopeLimit(c.limit)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%+v: %v, want %s", c.limit, err, want)
-		}
-	}
-}
-
-// wrapsNoLimiter has the methods of a Limiter, over a store that is none.
-type wrapsNoLimiter struct{ *memstore.Store }
-
-func (wrapsNoLimiter) Limits() bool { return false }

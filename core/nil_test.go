@@ -17,22 +17,14 @@ import (
 func TestNilIsNamedAtDeclaration(t *testing.T) {
 	t.Parallel()
 	var noEngine *core.Engine
-	engine := anEngine(t)
+	engine := engineOf(t, memstore.New())
 	handler := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	function := func(context.Context) (int, error) { return 1, nil }
-	failed := func(_ any, err error) error { return err }
 	for _, row := range []struct {
 		name    string
 		declare func() error
 		names   string
 	}{
-		{"store", func() error { return failed(core.New(nil, core.SharedScope)) }, "the store is nil"},
-		{"scope", func() error { return failed(core.New(memstore.New(), nil)) }, "the scope is nil"},
-		{"scope of ScopeByHost", func() error { return failed(core.New(memstore.New(), core.ScopeByHost(nil))) }, "the scope is nil"},
-		{"scope of ScopeBy", func() error { return failed(core.New(memstore.New(), core.ScopeBy(nil))) }, "the scope is nil"},
-		{"observer", func() error { return failed(core.New(memstore.New(), core.SharedScope, core.WithObserver(nil))) }, "WithObserver"},
-		{"problem writer", func() error { return failed(core.New(memstore.New(), core.SharedScope, core.WithProblemWriter(nil))) }, "WithProblemWriter"},
-		{"option", func() error { return failed(core.New(memstore.New(), core.SharedScope, core.WithInstance("a"), nil)) }, "option 2"},
 		{"engine of Route", func() error { return failed(noEngine.Route()) }, "the Engine is nil"},
 		{"engine of MustRoute", func() error { noEngine.MustRoute(); return nil }, "the Engine is nil"},
 		{"engine of Handler", func() error { noEngine.Handler(handler); return nil }, "the Engine is nil"},
@@ -58,12 +50,6 @@ func TestNilIsNamedAtDeclaration(t *testing.T) {
 	}
 }
 
-func anEngine(t *testing.T) *core.Engine {
-	t.Helper()
-	engine := engineOf(t, memstore.New())
-	return engine
-}
-
 // failureOf returns the error or the panic of a declaration.
 func failureOf(declare func() error) (text string) {
 	defer func() {
@@ -84,7 +70,7 @@ func failureOf(declare func() error) (text string) {
 // Case 65: a nil argument of Serve is not dereferenced. The response names the argument.
 func TestNilInARequest(t *testing.T) {
 	t.Parallel()
-	engine := anEngine(t)
+	engine := engineOf(t, memstore.New())
 	handler := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	for _, row := range []struct {
 		name   string

@@ -118,9 +118,6 @@ func TestTraceThatPanics(t *testing.T) {
 	if text := seen.all[0].ErrorText(); !strings.Contains(text, "the Trace panicked at ") || !strings.Contains(text, "origin_test.go") {
 		t.Errorf("the event is %s, want the place of the panic", text)
 	}
-	if _, err := core.New(store, core.SharedScope, core.WithTrace(nil)); err == nil || !strings.Contains(err.Error(), "WithTrace is given nil") {
-		t.Errorf("New returned %v", err)
-	}
 }
 
 // The store learns how long ago the claim was made, at every call under the lease.

@@ -40,9 +40,6 @@ func TestPolicyCheck(t *testing.T) {
 	if _, is := errors.AsType[*policy.FieldError](err); !is {
 		t.Errorf("the error %v has no FieldError", err)
 	}
-	if _, err := core.New(memstore.New(), core.SharedScope, core.WithPolicyCheck(nil)); err == nil {
-		t.Error("a nil check is accepted")
-	}
 }
 
 // A call of Do without a policy is none of a check's routes.
