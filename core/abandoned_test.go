@@ -264,7 +264,7 @@ func TestRecoveredResponseOfALostLeaseIsNotShown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := abandonedStore(t)
-		store.set(&store.complete)(func(func() error) error { return storage.ErrLeaseLost })
+		store.set(&store.complete)(failing(storage.ErrLeaseLost))
 		s := newService(t, store, created, policy.OnAbandoned(policy.Recover(
 			func(context.Context, policy.Abandoned) (*policy.Response, error) {
 				return &policy.Response{Status: http.StatusCreated}, nil

@@ -6,7 +6,6 @@ import (
 	"net/http/httptest"
 	"runtime"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,41 +36,34 @@ func (o *panickyObserver) Observe(ctx context.Context, event event.Event) {
 // on the engine's own goroutines.
 func TestPanickingObserverChangesNothing(t *testing.T) {
 	t.Parallel()
-	results := []event.Result{
+	for _, at := range []event.Result{
 		event.Execute, event.Completed, event.Replay, event.SettleDeferred, event.StoreError,
 		event.LeaseLost, event.DeleteKey, event.RunTooLong,
-	}
-	for _, at := range results {
-		t.Run(string(at), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				store := newFaultyStore()
-				observer := &panickyObserver{at: at}
-				engine := engineOf(t, store, core.WithObserver(observer))
-				slow := engine.Handler(createdAfter(10*time.Second), policy.LockTTL(3*time.Second), policy.MaxRun(20*time.Second))
-				broken := engine.Handler(responding(http.StatusInternalServerError))
-				endless := engine.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					<-r.Context().Done()
-				}), policy.MaxRun(time.Second))
-				send := func(handler http.Handler, key string) *httptest.ResponseRecorder {
-					w := sendTo(handler, newPost(t.Context(), key, payment))
-					return w
-				}
-				wantFirst(t, send(slow, "plain"))
-				wantReplay(t, send(slow, "plain"))
-				store.set(&store.extend, &store.complete)(failUnapplied)
-				send(slow, "lost") // renewals fail, the lease is lost, the response deferred
-				store.set(&store.extend, &store.complete)(nil)
-				advance(time.Second)
-				wantReplay(t, send(slow, "lost"))
-				send(broken, "broken")
-				send(broken, "broken")
-				send(endless, "endless")
-				if observer.count(at) == 0 {
-					t.Errorf("no event %s was observed", at)
-				}
-				shutdown(t, engine)
-			})
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			store := newFaultyStore()
+			observer := &panickyObserver{at: at}
+			engine := engineOf(t, store, core.WithObserver(observer))
+			slow := engine.Handler(createdAfter(10*time.Second), policy.LockTTL(3*time.Second), policy.MaxRun(20*time.Second))
+			broken := engine.Handler(responding(http.StatusInternalServerError))
+			endless := engine.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }), policy.MaxRun(time.Second))
+			send := func(handler http.Handler, key string) *httptest.ResponseRecorder {
+				return sendTo(handler, newPost(t.Context(), key, payment))
+			}
+			wantFirst(t, send(slow, "plain"))
+			wantReplay(t, send(slow, "plain"))
+			store.set(&store.extend, &store.complete)(failUnapplied)
+			send(slow, "lost") // renewals fail, the lease is lost, the response deferred
+			store.set(&store.extend, &store.complete)(nil)
+			advance(time.Second)
+			wantReplay(t, send(slow, "lost"))
+			send(broken, "broken")
+			send(broken, "broken")
+			send(endless, "endless")
+			if observer.count(at) == 0 {
+				t.Errorf("no event %s was observed", at)
+			}
+			shutdown(t, engine)
 		})
 	}
 }
@@ -86,54 +78,39 @@ func TestClassifierThatEndsItsGoroutine(t *testing.T) {
 		}))
 		go s.post(t.Context(), "k", payment)
 		synctest.Wait()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		if err := s.Shutdown(ctx); err != nil {
-			t.Error(err)
-		}
+		shutdown(t, s) // a run that goes on would be a deadlock of the bubble
 	})
 }
 
 // Case 39: a store that panics is a store that fails, before and after its work.
 func TestPanickingStoreIsAFailingStore(t *testing.T) {
 	t.Parallel()
-	panics := map[string]func(func() error) error{
+	each(t, map[string]func(func() error) error{
 		"before": func(func() error) error { panic("store bug") },
-		"after": func(apply func() error) error {
-			_ = apply()
-			panic("store bug")
-		},
-	}
-	for name, fault := range panics {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				store := newFaultyStore()
-				s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
-					advance(5 * time.Second)
-					if r.Header.Get("Fail") != "" {
-						w.WriteHeader(http.StatusInternalServerError)
-						return
-					}
-					created(w, r)
-				}, policy.LockTTL(3*time.Second))
-				for _, place := range []*func(func() error) error{&store.acquire, &store.complete, &store.release, &store.extend} {
-					store.set(place)(fault)
-					s.post(t.Context(), "k", payment)
-					failing := newPost(t.Context(), "failing", payment)
-					failing.Header.Set("Fail", "true")
-					sendTo(s.handler, failing)
-					store.set(place)(nil)
-					advance(time.Minute)
-				}
-				wantReplay(t, s.post(t.Context(), "k", payment))
-				if s.events.count(event.StoreError)+s.events.count(event.SettleDeferred) == 0 {
-					t.Error("no event reports the panics")
-				}
-				shutdown(t, s)
-			})
-		})
-	}
+		"after":  func(apply func() error) error { _ = apply(); panic("store bug") },
+	}, func(t *testing.T, fault func(func() error) error) {
+		store := newFaultyStore()
+		s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
+			advance(5 * time.Second)
+			if r.Header.Get(core.KeyHeader) == "failing" {
+				w.WriteHeader(http.StatusInternalServerError)
+				return
+			}
+			created(w, r)
+		}, policy.LockTTL(3*time.Second))
+		for _, place := range []*func(func() error) error{&store.acquire, &store.complete, &store.release, &store.extend} {
+			store.set(place)(fault)
+			s.post(t.Context(), "k", payment)
+			s.post(t.Context(), "failing", payment)
+			store.set(place)(nil)
+			advance(time.Minute)
+		}
+		wantReplay(t, s.post(t.Context(), "k", payment))
+		if s.events.count(event.StoreError)+s.events.count(event.SettleDeferred) == 0 {
+			t.Error("no event reports the panics")
+		}
+		shutdown(t, s)
+	})
 }
 
 // brokenExaminer is a store with checks that panic.
@@ -181,43 +158,34 @@ func TestPanickingClassifierIsReplaced(t *testing.T) {
 // default: for a refusal, and in place of a handler's response.
 func TestPanickingProblemWriterIsReplaced(t *testing.T) {
 	t.Parallel()
-	writers := map[string]problem.Writer{
+	each(t, map[string]problem.Writer{
 		"panics at once": func(http.ResponseWriter, *http.Request, problem.Problem) { panic("writer bug") },
 		"panics half-way": func(w http.ResponseWriter, _ *http.Request, _ problem.Problem) {
 			w.WriteHeader(http.StatusTeapot)
 			panic("writer bug")
 		},
 		"writes no response": func(http.ResponseWriter, *http.Request, problem.Problem) {},
-	}
-	for name, write := range writers {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			seen := &events{}
-			engine := engineOf(t, memstore.New(), core.WithObserver(seen), core.WithProblemWriter(write))
-			var marked atomic.Bool
-			handler := engine.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-				marked.Store(failure.MarkExecuted(r.Context()))
-				panic("handler bug")
-			}))
-			w := sendTo(handler, newPost(t.Context(), "", payment))
-			wantCode(t, w, http.StatusBadRequest, problem.KeyInvalid)
-
-			if recovered(func() { sendTo(handler, newPost(t.Context(), "k", payment)) }) == nil {
-				t.Error("the handler's panic was swallowed")
+	}, func(t *testing.T, write problem.Writer) {
+		s := newServiceOf(t, memstore.New(), func(_ http.ResponseWriter, r *http.Request) {
+			if !failure.MarkExecuted(r.Context()) {
+				t.Error("the mark does not count")
 			}
-			w = sendTo(handler, newPost(t.Context(), "k", payment))
-			wantCode(t, w, http.StatusInternalServerError, problem.HandlerFailed)
-			for _, event := range seen.all {
-				if event.Err != nil && strings.Contains(event.Err.Error(), "writer bug") {
-					t.Errorf("the event shows the panic's value: %v", event.Err) // Case 43
-				}
+			panic("handler bug")
+		}, nil, core.WithProblemWriter(write))
+		wantCode(t, s.post(t.Context(), "", payment), http.StatusBadRequest, problem.KeyInvalid)
+		if recovered(func() { s.post(t.Context(), "k", payment) }) == nil {
+			t.Error("the handler's panic was swallowed")
+		}
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusInternalServerError, problem.HandlerFailed)
+		for _, event := range s.events.seen() {
+			if event.Err != nil && strings.Contains(event.Err.Error(), "writer bug") {
+				t.Errorf("the event shows the panic's value: %v", event.Err) // Case 43
 			}
-			if n := seen.count(event.CallbackPanicked); n != 2 || !marked.Load() {
-				t.Errorf("%d events report the panics: %v", n, seen.results())
-			}
-			shutdown(t, engine)
-		})
-	}
+		}
+		s.wantEvent(t, event.CallbackPanicked, 2)
+		s.wantRuns(t, 1)
+		shutdown(t, s)
+	})
 }
 
 // Case 39: panics of a scope function and of a RecoverFunc are reported. The panic
@@ -225,86 +193,33 @@ func TestPanickingProblemWriterIsReplaced(t *testing.T) {
 func TestPanickingScopeAndRecoverFunc(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := newFaultyStore()
-		var broken atomic.Bool
-		broken.Store(true)
-		seen := &events{}
-		engine, err := core.New(store, func(*http.Request) (string, error) {
-			if broken.Load() {
+		store, seen, broken := newFaultyStore(), &events{}, ""
+		engine := engineFor(t, store, func(*http.Request) (string, error) {
+			if broken == "scope" {
 				panic("scope bug")
 			}
 			return "alice", nil
 		}, core.WithObserver(seen))
-		if err != nil {
-			t.Fatal(err)
-		}
 		handler := engine.Handler(http.HandlerFunc(created), policy.OnAbandoned(policy.Recover(
 			func(context.Context, policy.Abandoned) (*policy.Response, error) {
-				if broken.Load() {
+				if broken == "recover" {
 					panic("recover bug")
 				}
 				return nil, nil //nolint:nilnil // the attempt had no effect
 			})))
-		send := func() (w *httptest.ResponseRecorder, recovered any) {
-			w = httptest.NewRecorder()
-			defer func() { recovered = recover() }()
-			handler.ServeHTTP(w, newPost(t.Context(), "k", payment))
-			return w, nil
-		}
-		if _, recovered := send(); recovered != "scope bug" {
-			t.Errorf("the scope's panic became %v", recovered)
-		}
-		broken.Store(false)
-		claim := storage.Claim{
-			Key: storage.Key("alice", http.MethodPost, "/payments", "k"), Token: storage.NewToken(),
-			Digest: digestOf(payment), LockTTL: time.Second, Retain: time.Hour,
-		}
-		if _, _, err := store.Acquire(t.Context(), claim); err != nil {
-			t.Fatal(err)
-		}
+		claimOfAnotherVersion(t, store, time.Second)
 		advance(2 * time.Second)
-		broken.Store(false)
-		recovering := engine.Handler(http.HandlerFunc(created), policy.OnAbandoned(policy.Recover(
-			func(context.Context, policy.Abandoned) (*policy.Response, error) { panic("recover bug") })))
-		func() {
-			defer func() {
-				if recovered := recover(); recovered != "recover bug" {
-					t.Errorf("the RecoverFunc's panic became %v", recovered)
-				}
-			}()
-			sendTo(recovering, newPost(t.Context(), "k", payment))
-		}()
-		advance(time.Second)
-		w, _ := send()
-		wantFirst(t, w)
+		for _, broken = range []string{"scope", "recover"} {
+			if value := recovered(func() { sendTo(handler, newPost(t.Context(), "k", payment)) }); value != broken+" bug" {
+				t.Errorf("the panic of %s became %v", broken, value)
+			}
+			advance(time.Second)
+		}
+		broken = ""
+		wantFirst(t, sendTo(handler, newPost(t.Context(), "k", payment)))
 		if n := seen.count(event.CallbackPanicked); n != 2 {
 			t.Errorf("%d events report the panics: %v", n, seen.results())
 		}
 		shutdown(t, engine)
 	})
-}
-
-// Case 39: a codec that panics while it encodes a result ends the run as a panic of
-// the function does.
-type panickyCodec struct{ core.Codec }
-
-func (panickyCodec) Marshal(any) ([]byte, error) { panic("codec bug") }
-func (panickyCodec) Unmarshal([]byte, any) error { panic("codec bug") }
-func (panickyCodec) MediaType() string           { return "application/json" }
-
-func TestPanickingCodec(t *testing.T) {
-	t.Parallel()
-	seen := &events{}
-	engine := engineOf(t, memstore.New(), core.WithObserver(seen))
-	runs := 0
-	call := func() (recovered any) {
-		defer func() { recovered = recover() }()
-		_, _, err := core.Do(t.Context(), engine, core.Call{Scope: "s", Name: "charge", Key: "k", Codec: panickyCodec{}},
-			func(context.Context) (int, error) { runs++; return runs, nil })
-		return err
-	}
-	if recovered := call(); recovered != "codec bug" {
-		t.Errorf("the codec's panic became %v", recovered)
-	}
-	shutdown(t, engine)
 }

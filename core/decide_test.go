@@ -2,11 +2,9 @@ package core_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,14 +24,12 @@ func TestClaimWhoseReplyWasLostIsRecognised(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaultyStore()
-		var once sync.Once
-		store.set(&store.acquire)(func(apply func() error) error {
-			err := apply()
-			once.Do(func() { err = errors.New("connection reset") })
-			return err
+		setAcquire := store.set(&store.acquire)
+		setAcquire(func(apply func() error) error {
+			setAcquire(nil)
+			return failApplied(apply)
 		})
-		s := newService(t, store, created)
-		wantFirst(t, s.post(t.Context(), "k", payment))
+		wantFirst(t, newService(t, store, created).post(t.Context(), "k", payment))
 		wantCalls(t, &store.acquires, 2)
 	})
 }
@@ -97,24 +93,13 @@ func (s lateStore) Acquire(ctx context.Context, request storage.Request) (storag
 	return s.faultyStore.Acquire(context.WithoutCancel(ctx), c)
 }
 
-// hangingStore does not return until its caller's context ends.
-type hangingStore struct{ storage.Store }
-
-func (hangingStore) Acquire(ctx context.Context, _ storage.Request) (storage.Lease, *storage.Record, error) {
-	<-ctx.Done()
-	return storage.Lease{}, nil, ctx.Err()
-}
-
-func (hangingStore) Release(ctx context.Context, _ storage.Lease) error {
-	<-ctx.Done()
-	return ctx.Err()
-}
-
 // Case 12: a blackholed store.
 func TestBlackholedStoreIsGivenUpWithinStoreTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newService(t, hangingStore{}, created, policy.StoreTimeout(200*time.Millisecond))
+		store := newFaultyStore()
+		store.set(&store.acquire, &store.release)(hang)
+		s := newService(t, store, created, policy.StoreTimeout(200*time.Millisecond))
 		start := time.Now()
 		wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, problem.StoreUnavailable)
 		if waited := time.Since(start); waited != 200*time.Millisecond {
@@ -161,40 +146,35 @@ func TestStoreUnavailableFailOpen(t *testing.T) {
 	})
 }
 
-// Case 20: for an unreadable record no handler runs, even under FailOpen, and the
-// claim is not repeated.
+// Cases 20, 38 and 95: a record that cannot be read, a missing right, and a claim that the store
+// refuses for good are no outage. No handler runs, even under FailOpen, and the claim is repeated
+// only where waiting helps.
 func TestCorruptRecordNeverRuns(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []policy.StoreErrorMode{policy.FailClosed, policy.FailOpen} {
-		store := newFaultyStore()
-		store.set(&store.acquire)(func(func() error) error {
-			return fmt.Errorf("%w: version 9", storage.ErrCorruptRecord)
-		})
-		s := newService(t, store, created, policy.OnStoreError(mode))
-		wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, problem.StoreUnavailable)
-		s.wantRuns(t, 0)
-		s.wantEvent(t, event.StoreError, 1)
-		wantCalls(t, &store.acquires, 1)
+	type row struct {
+		err   error
+		lasts bool
 	}
-}
-
-// A record that cannot be read for the moment never runs anything, under FailOpen
-// too. It is asked for again, because waiting helps.
-func TestUnreadableRecordNeverRuns(t *testing.T) {
-	t.Parallel()
-	for _, mode := range []policy.StoreErrorMode{policy.FailClosed, policy.FailOpen} {
-		store := newFaultyStore()
-		set := store.set(&store.acquire)
-		set(func(func() error) error { return fmt.Errorf("%w: no route to host", storage.ErrUnreadable) })
-		s := newService(t, store, created, policy.OnStoreError(mode))
-		wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, problem.StoreUnavailable)
-		s.wantRuns(t, 0)
-		if n := store.acquires.Load(); n < 2 {
-			t.Errorf("%v: asked %d times, want it asked again", mode, n)
+	each(t, map[string]row{
+		"corrupt":      {storage.ErrCorruptRecord, true},
+		"unreadable":   {storage.ErrUnreadable, false},
+		"forbidden":    {storage.ErrStoreForbidden, true},
+		"not storable": {storage.ErrNotStorable, true},
+	}, func(t *testing.T, row row) {
+		for _, mode := range []policy.StoreErrorMode{policy.FailClosed, policy.FailOpen} {
+			store := newFaultyStore()
+			store.set(&store.acquire)(failing(fmt.Errorf("evalsha: %w", row.err)))
+			s := newService(t, store, created, policy.OnStoreError(mode))
+			wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, problem.StoreUnavailable)
+			s.wantRuns(t, 0)
+			s.wantEvent(t, event.StoreError, 1)
+			if n := store.acquires.Load(); (n == 1) != row.lasts {
+				t.Errorf("%v: %d claims, want it asked again: %t", mode, n, !row.lasts)
+			}
+			store.set(&store.acquire)(nil)
+			wantFirst(t, s.post(t.Context(), "k", payment))
 		}
-		set(nil)
-		wantFirst(t, s.post(t.Context(), "k", payment))
-	}
+	})
 }
 
 // sealing stands for a store of another process: it leaves sealed records.
@@ -236,52 +216,16 @@ func TestUnsettledResponsesAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaultyStore()
-		setComplete := store.set(&store.complete)
-		engine, err := core.New(store, core.ScopeBy(bearer), core.WithMaxUnsettled(2), core.WithObserver(&events{}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := &service{Engine: engine, handler: engine.Handler(http.HandlerFunc(created))}
-		setComplete(failUnapplied)
+		s := newServiceOf(t, store, created, nil, core.WithMaxUnsettled(2))
+		store.set(&store.complete)(failUnapplied)
 		wantFirst(t, s.post(t.Context(), "k1", payment))
 		wantFirst(t, s.post(t.Context(), "k2", payment))
 		wantCode(t, s.post(t.Context(), "k3", payment), http.StatusServiceUnavailable, problem.StoreUnavailable)
 		wantReplay(t, s.post(t.Context(), "k2", payment))
-		setComplete(nil)
+		store.set(&store.complete)(nil)
 		advance(time.Second)
 		wantFirst(t, s.post(t.Context(), "k3", payment))
 	})
-}
-
-// forgetfulStore can lose all records, as a Redis without persistence does.
-type forgetfulStore struct {
-	mu sync.Mutex
-	storage.Store
-}
-
-func (s *forgetfulStore) forget() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.Store = memstore.New()
-}
-
-func (s *forgetfulStore) current() storage.Store {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.Store
-}
-
-func (s *forgetfulStore) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
-	c := request.Claim()
-	return s.current().Acquire(ctx, c)
-}
-
-func (s *forgetfulStore) Complete(ctx context.Context, l storage.Lease, r storage.Result) error {
-	return s.current().Complete(ctx, l, r)
-}
-
-func (s *forgetfulStore) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) error {
-	return s.current().Extend(ctx, l, ttl)
 }
 
 // A store restarts without its data while a handler runs. This process still knows the
@@ -289,7 +233,7 @@ func (s *forgetfulStore) Extend(ctx context.Context, l storage.Lease, ttl time.D
 func TestStoreThatForgetsTheClaim(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := &forgetfulStore{Store: memstore.New()}
+		store := newFaultyStore()
 		slow := createdAfter(30 * time.Second)
 		here := newService(t, store, slow, policy.LockTTL(3*time.Second))
 		there := newService(t, store, slow, policy.LockTTL(3*time.Second))
@@ -322,7 +266,7 @@ func TestSecondLeaseInOneProcessIsReleased(t *testing.T) {
 			setAcquire(nil)
 			first.Go(func() { s.post(t.Context(), "k", payment) })
 			synctest.Wait()
-			store.Store = memstore.New()
+			store.forget()
 			return apply()
 		})
 		s = newService(t, store, createdOnce(finish))
@@ -365,11 +309,7 @@ func TestBeginAndFinish(t *testing.T) {
 // Concurrent keys do not disturb each other.
 func TestManyKeysAtOnce(t *testing.T) {
 	t.Parallel()
-	var charges atomic.Int64
-	s := newService(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {
-		charges.Add(1)
-		created(w, r)
-	})
+	s := newService(t, memstore.New(), created)
 	var group sync.WaitGroup
 	for i := range 200 {
 		group.Go(func() {
@@ -379,7 +319,5 @@ func TestManyKeysAtOnce(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if charges.Load() != 200 {
-		t.Errorf("%d charges for 200 keys", charges.Load())
-	}
+	s.wantRuns(t, 200)
 }

@@ -249,7 +249,7 @@ func TestDoWhenTheStoreBlips(t *testing.T) {
 func TestDoWhoseLeaseIsLost(t *testing.T) {
 	t.Parallel()
 	store := newFaultyStore()
-	store.set(&store.complete)(func(func() error) error { return storage.ErrLeaseLost })
+	store.set(&store.complete)(failing(storage.ErrLeaseLost))
 	s := newService(t, store, created)
 	got, _, err := s.charge(t.Context(), chargeCall("k", nil))
 	if !errors.Is(err, storage.ErrLeaseLost) || got != (receipt{}) {
@@ -331,16 +331,21 @@ type hostileCodec struct{ textCodec }
 
 func (hostileCodec) Marshal(any) ([]byte, error) { panic("codec") }
 
+// Case 39: a codec that panics while it encodes a result ends the run as a panic of
+// the function does.
 func TestDoWhoseCodecPanics(t *testing.T) {
 	t.Parallel()
 	s := newService(t, memstore.New(), created)
 	call := chargeCall("k", nil)
 	call.Codec = hostileCodec{}
-	recovered(func() { _, _, _ = s.charge(t.Context(), call) })
+	if value := recovered(func() { _, _, _ = s.charge(t.Context(), call) }); value != "codec" {
+		t.Errorf("the codec's panic became %v", value)
+	}
 	if _, _, err := s.charge(t.Context(), call); !failure.IsPermanent(err) {
 		t.Errorf("the next call returned %v, want the error that was kept", err)
 	}
 	s.wantRuns(t, 1)
+	shutdown(t, s)
 }
 
 // textCodec is a codec that is not JSON.

@@ -50,7 +50,7 @@ func TestOneEventEndsARun(t *testing.T) {
 		<-r.Context().Done()
 		created(w, r)
 	}
-	lose := func(func() error) error { return storage.ErrLeaseLost }
+	lose := failing(storage.ErrLeaseLost)
 	type row struct {
 		handle  http.HandlerFunc
 		options []policy.Option
@@ -59,27 +59,19 @@ func TestOneEventEndsARun(t *testing.T) {
 		ends    event.Result
 	}
 	each(t, map[string]row{
-		"completed":  {handle: created, ends: event.Completed},
-		"failed":     {handle: responding(http.StatusConflict), ends: event.Failed},
-		"streamed":   {handle: streaming, ends: event.Unreplayable},
-		"released":   {handle: responding(http.StatusBadGateway), ends: event.DeleteKey},
-		"retryable":  {handle: func(_ http.ResponseWriter, r *http.Request) { failure.MarkRetryable(r.Context()) }, ends: event.Retryable},
-		"uncertain":  {handle: responding(http.StatusBadGateway), options: []policy.Option{policy.Uncertain("5xx")}, ends: event.Uncertain},
-		"panic":      {handle: func(http.ResponseWriter, *http.Request) { panic("a bug") }, ends: event.DeleteKey},
-		"misjudged":  {handle: created, options: []policy.Option{policy.Classifier(func(failure.Outcome) failure.Class { panic("a bug") })}, ends: event.Completed},
-		"too long":   {handle: slow, options: []policy.Option{policy.MaxRun(time.Second)}, ends: event.Completed},
-		"lost":       {handle: slow, faults: func(s *faultyStore) { s.extend, s.complete = lose, lose }, ends: event.LeaseLost},
-		"lost late":  {handle: created, faults: func(s *faultyStore) { s.complete = lose }, ends: event.LeaseLost},
-		"lost early": {handle: slow, faults: func(s *faultyStore) { s.extend = lose }, ends: event.Completed},
-		"deferred": {handle: created, faults: func(s *faultyStore) {
-			tries := 0
-			s.complete = func(apply func() error) error {
-				if tries++; tries == 1 {
-					return errStoreDown
-				}
-				return apply()
-			}
-		}, ends: event.Completed},
+		"completed":          {handle: created, ends: event.Completed},
+		"failed":             {handle: responding(http.StatusConflict), ends: event.Failed},
+		"streamed":           {handle: streaming, ends: event.Unreplayable},
+		"released":           {handle: responding(http.StatusBadGateway), ends: event.DeleteKey},
+		"retryable":          {handle: func(_ http.ResponseWriter, r *http.Request) { failure.MarkRetryable(r.Context()) }, ends: event.Retryable},
+		"uncertain":          {handle: responding(http.StatusBadGateway), options: []policy.Option{policy.Uncertain("5xx")}, ends: event.Uncertain},
+		"panic":              {handle: func(http.ResponseWriter, *http.Request) { panic("a bug") }, ends: event.DeleteKey},
+		"misjudged":          {handle: created, options: []policy.Option{policy.Classifier(func(failure.Outcome) failure.Class { panic("a bug") })}, ends: event.Completed},
+		"too long":           {handle: slow, options: []policy.Option{policy.MaxRun(time.Second)}, ends: event.Completed},
+		"lost":               {handle: slow, faults: func(s *faultyStore) { s.extend, s.complete = lose, lose }, ends: event.LeaseLost},
+		"lost late":          {handle: created, faults: func(s *faultyStore) { s.complete = lose }, ends: event.LeaseLost},
+		"lost early":         {handle: slow, faults: func(s *faultyStore) { s.extend = lose }, ends: event.Completed},
+		"deferred":           {handle: created, faults: func(s *faultyStore) { s.complete = failingOnce(errStoreDown) }, ends: event.Completed},
 		"deferred and lost":  {handle: created, faults: func(s *faultyStore) { s.complete = failUnapplied }, ends: event.ResponseLost},
 		"release lost":       {handle: responding(http.StatusBadGateway), faults: func(s *faultyStore) { s.release = failUnapplied }, ends: event.StoreError},
 		"release overtaken":  {handle: responding(http.StatusBadGateway), faults: func(s *faultyStore) { s.release = thenLost() }, ends: event.LeaseLost},
@@ -134,7 +126,7 @@ func (e *events) wantEnd(t *testing.T, want ...event.Result) {
 // A transaction that does not begin, or is not committed, ends in the release of its key.
 func TestOneEventEndsATransaction(t *testing.T) {
 	t.Parallel()
-	rolledBack := func(func() error) error { return storage.ErrRolledBack }
+	rolledBack := failing(storage.ErrRolledBack)
 	type row struct {
 		begin, commit func(func() error) error
 		ends          event.Result

@@ -3,7 +3,7 @@ package core_test
 import (
 	"context"
 	"net/http"
-	"strings"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,129 +18,105 @@ import (
 
 const expires = "Idempotency-Expires"
 
-// timeless is a store that does not know the times of its records.
-type timeless struct{ storage.Store }
+// edited is a store whose records a test changes on their way to the engine.
+type edited struct {
+	storage.Store
+	edit func(*storage.Record)
+}
 
-func (s timeless) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
-	c := request.Claim()
-	lease, record, err := s.Store.Acquire(ctx, c)
+func (s edited) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
+	lease, record, err := s.Store.Acquire(ctx, request.Claim())
 	if record != nil {
-		copied := *record
-		copied.Created, copied.Finished, copied.Expires = time.Time{}, time.Time{}, time.Time{}
-		record = &copied
+		record = new(*record)
+		s.edit(record)
 	}
 	return lease, record, err
 }
 
+// httpDate is the time after d.
+func httpDate(d time.Duration) string { return time.Now().Add(d).UTC().Format(http.TimeFormat) }
+
 func TestExpiryHeader(t *testing.T) {
 	t.Parallel()
-	keepFor := func(w http.ResponseWriter, r *http.Request) {
-		core.KeepFor(r.Context(), 90*time.Minute)
-		w.Header().Set("idempotency-expires", "forged")
-		created(w, r)
-	}
-	for name, c := range map[string]struct {
+	type row struct {
 		handle http.HandlerFunc
 		kept   time.Duration // zero: no header
-	}{
-		"kept for the TTL": {created, 48 * time.Hour},
-		"kept by KeepFor":  {keepFor, 90 * time.Minute},
-		"a kept error":     {responding(http.StatusConflict), 48 * time.Hour},
-		"a released key":   {responding(http.StatusBadGateway), 0},
-		"an uncertain run": {func(w http.ResponseWriter, r *http.Request) { failure.MarkUncertain(r.Context(), ""); created(w, r) }, 0},
-		"a stream": {func(w http.ResponseWriter, _ *http.Request) {
+		again  bool          // the handler runs again
+	}
+	each(t, map[string]row{
+		"kept for the TTL": {handle: created, kept: 48 * time.Hour},
+		"kept by KeepFor": {handle: func(w http.ResponseWriter, r *http.Request) {
+			core.KeepFor(r.Context(), 90*time.Minute)
+			w.Header().Set("idempotency-expires", "forged")
+			created(w, r)
+		}, kept: 90 * time.Minute},
+		"a kept error":     {handle: responding(http.StatusConflict), kept: 48 * time.Hour},
+		"a released key":   {handle: responding(http.StatusBadGateway), again: true},
+		"an uncertain run": {handle: func(w http.ResponseWriter, r *http.Request) { failure.MarkUncertain(r.Context(), ""); created(w, r) }, again: true},
+		"a stream": {handle: func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set(expires, "forged")
-			_ = http.NewResponseController(w).Flush()
-		}, 0},
-		"too large": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 2<<20)) }, 0},
-		"a forged trailer": {func(w http.ResponseWriter, r *http.Request) {
+			streaming(w, r)
+		}},
+		"too large": {handle: func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 2<<20)) }},
+		"a forged trailer": {handle: func(w http.ResponseWriter, r *http.Request) {
 			created(w, r)
 			w.Header().Set("Trailer:"+expires, "forged")
-		}, 48 * time.Hour},
-		"unlike the protocol": {func(w http.ResponseWriter, _ *http.Request) {
+		}, kept: 48 * time.Hour},
+		"unlike the protocol": {handle: func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "9")
 			_, _ = w.Write([]byte("short"))
-		}, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				engine := engineOf(t, memstore.New(), core.WithExpiryHeader("idempotency-expires"))
-				handler := engine.Handler(c.handle, policy.TTLHours(48))
-				want := []string(nil)
-				if c.kept > 0 {
-					want = []string{time.Now().Add(c.kept).UTC().Format(http.TimeFormat)}
-				}
-				first := sendTo(handler, newPost(t.Context(), "k", payment))
-				advance(time.Minute)
-				again := sendTo(handler, newPost(t.Context(), "k", payment))
-				if got := first.Result().Header[expires]; !equal(got, want) {
-					t.Errorf("the first response ends at %q, want %q", got, want)
-				}
-				if name == "a released key" || name == "an uncertain run" {
-					return // it ran again
-				}
-				if got := again.Result().Header[expires]; !equal(got, want) {
-					t.Errorf("the second response ends at %q, want %q", got, want)
-				}
-				for _, got := range []http.Header{first.Result().Trailer, again.Result().Trailer} {
-					if len(got[expires]) > 0 {
-						t.Errorf("the trailer is %v", got)
-					}
-				}
-			})
-		})
-	}
+		}},
+	}, func(t *testing.T, row row) {
+		s := newServiceOf(t, memstore.New(), row.handle, []policy.Option{policy.TTLHours(48)}, core.WithExpiryHeader("idempotency-expires"))
+		var want []string
+		if row.kept > 0 {
+			want = []string{httpDate(row.kept)}
+		}
+		for _, name := range []string{"first", "second"} {
+			response := s.post(t.Context(), "k", payment).Result()
+			if got := response.Header[expires]; !slices.Equal(got, want) {
+				t.Errorf("the %s response ends at %q, want %q", name, got, want)
+			}
+			if len(response.Trailer[expires]) > 0 {
+				t.Errorf("the trailer is %v", response.Trailer)
+			}
+			if row.again {
+				return
+			}
+			advance(time.Minute)
+		}
+	})
 }
-
-func equal(got, want []string) bool { return strings.Join(got, "|") == strings.Join(want, "|") }
 
 // A response that is sent before the store has it ends when its retention does.
 func TestExpiryHeaderOfADeferredResponse(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store, seen := newFaultyStore(), &events{}
-		engine := engineOf(t, store, core.WithExpiryHeader(expires), core.WithObserver(seen))
-		handler := engine.Handler(http.HandlerFunc(created), policy.TTLHours(1))
-		want := time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)
+		store := newFaultyStore()
+		s := newServiceOf(t, store, created, []policy.Option{policy.TTLHours(1)}, core.WithExpiryHeader(expires))
+		want := httpDate(time.Hour)
 		store.set(&store.complete)(failUnapplied)
 		for range 2 { // the second is a replay from this process
-			w := sendTo(handler, newPost(t.Context(), "k", payment))
+			w := s.post(t.Context(), "k", payment)
 			if got := w.Header().Get(expires); w.Code != http.StatusCreated || got != want {
 				t.Errorf("the response is %d and ends at %q, want %q", w.Code, got, want)
 			}
 		}
 		store.set(&store.complete)(nil)
 		advance(time.Second)
-		if seen.count(event.Completed) != 1 {
-			t.Errorf("the events are %v", seen.results())
-		}
+		s.wantEvent(t, event.Completed, 1)
 	})
-}
-
-// abroad is a store whose clock shows another zone.
-type abroad struct{ storage.Store }
-
-func (s abroad) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
-	c := request.Claim()
-	lease, record, err := s.Store.Acquire(ctx, c)
-	if record != nil {
-		copied := *record
-		copied.Expires, record = copied.Expires.In(time.FixedZone("JST", 9*60*60)), &copied
-	}
-	return lease, record, err
 }
 
 // An HTTP date is in GMT, whatever the store's zone.
 func TestExpiryHeaderIsInGMT(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		engine := engineOf(t, abroad{memstore.New()}, core.WithExpiryHeader(expires))
-		handler := engine.Handler(http.HandlerFunc(created), policy.TTLHours(1))
-		want := time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)
+		abroad := edited{memstore.New(), func(r *storage.Record) { r.Expires = r.Expires.In(time.FixedZone("JST", 9*60*60)) }}
+		s := newServiceOf(t, abroad, created, []policy.Option{policy.TTLHours(1)}, core.WithExpiryHeader(expires))
+		want := httpDate(time.Hour)
 		for range 2 {
-			w := sendTo(handler, newPost(t.Context(), "k", payment))
-			if got := w.Header().Get(expires); got != want {
+			if got := s.post(t.Context(), "k", payment).Header().Get(expires); got != want {
 				t.Errorf("it ends at %q, want %q", got, want)
 			}
 		}
@@ -150,33 +126,16 @@ func TestExpiryHeaderIsInGMT(t *testing.T) {
 // Problems and records without a known end have no such header.
 func TestNoExpiryHeader(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		engine := engineOf(t, timeless{memstore.New()}, core.WithExpiryHeader(expires))
-		handler := engine.Handler(http.HandlerFunc(created))
-		sendTo(handler, newPost(t.Context(), "k", payment))
-		w := sendTo(handler, newPost(t.Context(), "k", payment))
-		wantReplay(t, w)
-		if got := w.Header()[expires]; got != nil {
-			t.Errorf("the replay ends at %q, and the store does not know", got)
-		}
-		w = sendTo(handler, newPost(t.Context(), "k", `{"amount":7}`))
-		if got := w.Header()[expires]; w.Code != http.StatusUnprocessableEntity || got != nil {
-			t.Errorf("the problem is %d and ends at %q", w.Code, got)
-		}
-	})
-}
-
-func TestExpiryHeaderIsRefused(t *testing.T) {
-	t.Parallel()
-	for want, opts := range map[string][]core.Option{
-		`oncekey: WithExpiryHeader is given "": give a header name`:                                        {core.WithExpiryHeader("")},
-		`oncekey: WithExpiryHeader is given "a b": give a header name`:                                     {core.WithExpiryHeader("a b")},
-		`oncekey: WithExpiryHeader is given "Trailer:A": give a header name`:                               {core.WithExpiryHeader("Trailer:A")},
-		`oncekey: WithExpiryHeader is given "X-Idempotent-Replay", which marks replays: give another name`: {core.WithExpiryHeader("x-idempotent-replay")},
-		`oncekey: WithExpiryHeader is given "X-Again", which marks replays: give another name`:             {core.WithExpiryHeader("X-Again"), core.WithReplayHeader("X-Again")},
-	} {
-		if _, err := core.New(newFaultyStore(), core.SharedScope, opts...); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("got  %v\nwant %s", err, want)
-		}
+	timeless := edited{memstore.New(), func(r *storage.Record) { r.Created, r.Finished, r.Expires = time.Time{}, time.Time{}, time.Time{} }}
+	s := newServiceOf(t, timeless, created, nil, core.WithExpiryHeader(expires))
+	s.post(t.Context(), "k", payment)
+	w := s.post(t.Context(), "k", payment)
+	wantReplay(t, w)
+	if got := w.Header()[expires]; got != nil {
+		t.Errorf("the replay ends at %q, and the store does not know", got)
+	}
+	w = s.post(t.Context(), "k", `{"amount":7}`)
+	if got := w.Header()[expires]; w.Code != http.StatusUnprocessableEntity || got != nil {
+		t.Errorf("the problem is %d and ends at %q", w.Code, got)
 	}
 }

@@ -51,21 +51,55 @@ func (s *faultyStore) set(faults ...*func(func() error) error) func(func(func() 
 
 func failUnapplied(func() error) error { return errStoreDown }
 
-func (s *faultyStore) through(count *atomic.Int64, place *func(func() error) error, apply func() error) error {
-	count.Add(1)
-	s.mu.Lock()
-	fault := *place
-	s.mu.Unlock()
-	if fault == nil {
+// failApplied loses the reply.
+func failApplied(apply func() error) error { return errors.Join(apply(), errStoreDown) }
+
+// failing is a fault with an error of its own.
+func failing(err error) func(func() error) error { return func(func() error) error { return err } }
+
+// failingOnce is a fault of the first call alone. The call is not applied.
+func failingOnce(err error) func(func() error) error {
+	var calls atomic.Int64
+	return func(apply func() error) error {
+		if calls.Add(1) == 1 {
+			return err
+		}
 		return apply()
 	}
-	return fault(apply)
+}
+
+var errHang = errors.New("until the call's context ends")
+
+// hang is a fault that ends with the call's context.
+func hang(func() error) error { return errHang }
+
+func (s *faultyStore) through(ctx context.Context, count *atomic.Int64, place *func(func() error) error, apply func(storage.Store) error) error {
+	count.Add(1)
+	s.mu.Lock()
+	fault, store := *place, s.Store
+	s.mu.Unlock()
+	if fault == nil {
+		return apply(store)
+	}
+	err := fault(func() error { return apply(store) })
+	if err == errHang { //nolint:errorlint // it is this very one
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return err
+}
+
+// forget loses all records, as a Redis without persistence does.
+func (s *faultyStore) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.Store = memstore.New()
 }
 
 func (s *faultyStore) Acquire(ctx context.Context, request storage.Request) (lease storage.Lease, record *storage.Record, err error) {
 	c := request.Claim()
-	failed := s.through(&s.acquires, &s.acquire, func() error {
-		lease, record, err = s.Store.Acquire(ctx, c)
+	failed := s.through(ctx, &s.acquires, &s.acquire, func(store storage.Store) error {
+		lease, record, err = store.Acquire(ctx, c)
 		return err
 	})
 	if failed != nil {
@@ -75,15 +109,15 @@ func (s *faultyStore) Acquire(ctx context.Context, request storage.Request) (lea
 }
 
 func (s *faultyStore) Complete(ctx context.Context, l storage.Lease, r storage.Result) error {
-	return s.through(&s.completes, &s.complete, func() error { return s.Store.Complete(ctx, l, r) })
+	return s.through(ctx, &s.completes, &s.complete, func(store storage.Store) error { return store.Complete(ctx, l, r) })
 }
 
 func (s *faultyStore) Release(ctx context.Context, l storage.Lease) error {
-	return s.through(&s.releases, &s.release, func() error { return s.Store.Release(ctx, l) })
+	return s.through(ctx, &s.releases, &s.release, func(store storage.Store) error { return store.Release(ctx, l) })
 }
 
 func (s *faultyStore) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) error {
-	return s.through(&s.extends, &s.extend, func() error { return s.Store.Extend(ctx, l, ttl) })
+	return s.through(ctx, &s.extends, &s.extend, func(store storage.Store) error { return store.Extend(ctx, l, ttl) })
 }
 
 // events is an Observer that keeps all events.

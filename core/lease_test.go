@@ -186,7 +186,7 @@ func TestLeaseLostToAnotherAttempt(t *testing.T) {
 		store := newFaultyStore()
 		var cause error
 		s := newService(t, store, untilCancelled(&cause), policy.LockTTL(3*time.Second))
-		store.set(&store.extend)(func(func() error) error { return storage.ErrLeaseLost })
+		store.set(&store.extend)(failing(storage.ErrLeaseLost))
 		start := time.Now()
 		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress)
 		if !errors.Is(cause, storage.ErrLeaseLost) {
@@ -239,7 +239,7 @@ func TestAfterALostLeaseTheStoreDecides(t *testing.T) {
 		defer group.Wait()
 		group.Go(func() { stubborn.post(t.Context(), "k", payment) })
 		advance(2750 * time.Millisecond)
-		setExtend(func(func() error) error { return storage.ErrLeaseLost })
+		setExtend(failing(storage.ErrLeaseLost))
 		advance(time.Second)
 		wantFirst(t, winner.post(t.Context(), "k", payment))
 		wantReplay(t, stubborn.post(t.Context(), "k", payment))
@@ -256,7 +256,7 @@ func TestRenewalsAreReported(t *testing.T) {
 			advance(2500 * time.Millisecond)
 			setExtend(failUnapplied)
 			advance(600 * time.Millisecond)
-			setExtend(func(func() error) error { return storage.ErrLeaseLost })
+			setExtend(failing(storage.ErrLeaseLost))
 			<-r.Context().Done()
 			created(w, r)
 		}, policy.LockTTL(3*time.Second))

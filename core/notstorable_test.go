@@ -36,14 +36,14 @@ func tooLong(has, most int) error {
 
 func (s *narrowStore) Complete(ctx context.Context, l storage.Lease, r storage.Result) error {
 	if err := errors.Join(tooLong(len(r.Body), s.body), tooLong(len(r.Sketch), s.sketch)); err != nil {
-		return s.through(&s.completes, &s.complete, func() error { return err })
+		return s.through(ctx, &s.completes, &s.complete, func(storage.Store) error { return err })
 	}
 	return s.faultyStore.Complete(ctx, l, r)
 }
 
 func (s *narrowStore) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) error {
 	if err := tooLong(len(l.Steps), s.steps); err != nil {
-		return s.through(&s.extends, &s.extend, func() error { return err })
+		return s.through(ctx, &s.extends, &s.extend, func(storage.Store) error { return err })
 	}
 	return s.faultyStore.Extend(ctx, l, ttl)
 }
@@ -127,7 +127,7 @@ func TestStoreThatRefusesTheOutcome(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newNarrowStore()
-		store.set(&store.complete)(func(func() error) error { return tooLong(1, 0) })
+		store.set(&store.complete)(failing(tooLong(1, 0)))
 		s := newService(t, store, long, policy.OnAbandoned(policy.Refuse), policy.LockTTL(time.Second))
 		if w := s.post(t.Context(), "k", payment); w.Code != http.StatusCreated {
 			t.Errorf("the client gets %d within the lease, want the response", w.Code)
@@ -146,25 +146,13 @@ func TestStoreThatRefusesARelease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newNarrowStore()
-		store.set(&store.release)(func(func() error) error { return tooLong(1, 0) })
+		store.set(&store.release)(failing(tooLong(1, 0)))
 		s := newService(t, store, func(_ http.ResponseWriter, r *http.Request) { failure.MarkRetryable(r.Context()) })
 		s.post(t.Context(), "k", payment)
 		advance(time.Minute)
 		wantCalls(t, &store.releases, 1)
 		s.wantEvent(t, event.StoreError, 1)
 	})
-}
-
-// Case 95: a claim that the store refuses for good is asked once, and runs no handler
-// under FailOpen: another attempt may have run.
-func TestStoreThatRefusesAClaim(t *testing.T) {
-	t.Parallel()
-	store := newNarrowStore()
-	store.set(&store.acquire)(func(func() error) error { return tooLong(1, 0) })
-	s := newService(t, store, created, policy.OnStoreError(policy.FailOpen))
-	wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, problem.StoreUnavailable)
-	s.wantRuns(t, 0)
-	wantCalls(t, &store.acquires, 1)
 }
 
 // Case 95: the store refuses the result of a step. The run is uncertain, the key is

@@ -3,11 +3,9 @@ package core_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,40 +16,9 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
-
-// stuckStore can make calls hang. With extend or complete set, that call hangs until
-// its context ends. With deaf set too, the call ignores its context, and fails after
-// that time.
-type stuckStore struct {
-	storage.Store
-	extend, complete atomic.Bool
-	deaf             time.Duration
-}
-
-func (s *stuckStore) hang(ctx context.Context) error {
-	if s.deaf > 0 {
-		advance(s.deaf)
-		return errStoreDown
-	}
-	<-ctx.Done()
-	return ctx.Err()
-}
-
-func (s *stuckStore) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) error {
-	if s.extend.Load() {
-		return s.hang(ctx)
-	}
-	return s.Store.Extend(ctx, l, ttl)
-}
-
-func (s *stuckStore) Complete(ctx context.Context, l storage.Lease, r storage.Result) error {
-	if s.complete.Load() {
-		return s.hang(ctx)
-	}
-	return s.Store.Complete(ctx, l, r)
-}
 
 // Case 35: a duplicate waits for a handler of another process, under each OnStoreError.
 func TestWaitAcrossProcesses(t *testing.T) {
@@ -85,13 +52,7 @@ func TestWaitForAHolderThatDies(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaultyStore()
-		claim := storage.Claim{
-			Key: storage.Key("alice", http.MethodPost, "/payments", "k"), Token: storage.NewToken(), Fingerprint: "another version's",
-			Digest: digestOf(payment), LockTTL: 2 * time.Second, Retain: time.Hour,
-		}
-		if _, _, err := store.Acquire(t.Context(), claim); err != nil { // and no process renews it
-			t.Fatal(err)
-		}
+		claimOfAnotherVersion(t, store, 2*time.Second) // and no process renews it
 		start := time.Now()
 		s := newService(t, store, created, policy.Wait(10*time.Second))
 		wantFirst(t, s.post(t.Context(), "k", payment))
@@ -101,32 +62,39 @@ func TestWaitForAHolderThatDies(t *testing.T) {
 	})
 }
 
+// claimOfAnotherVersion claims the key k, with a fingerprint that this version does not compute.
+func claimOfAnotherVersion(t *testing.T, store storage.Store, lock time.Duration) {
+	t.Helper()
+	testkit.Win(t, store, storage.Claim{
+		Key: storage.Key("alice", http.MethodPost, "/payments", "k"), Token: storage.NewToken(), Fingerprint: "another version's",
+		Digest: digestOf(payment), LockTTL: lock, Retain: time.Hour,
+	})
+}
+
 // Case 36: a renewal hangs. The handler's context ends with the lease and not with the
 // call, for a store that obeys the call's context and for a store that ignores it.
 func TestHangingRenewalDoesNotOutliveTheLease(t *testing.T) {
 	t.Parallel()
-	for _, deaf := range []time.Duration{0, 10 * time.Second} {
-		t.Run(fmt.Sprint("deaf for ", deaf), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				store := &stuckStore{Store: memstore.New(), deaf: deaf}
-				store.extend.Store(true)
-				var cause error
-				var ended time.Duration
-				start := time.Now()
-				s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
-					untilCancelled(&cause)(w, r)
-					ended = time.Since(start)
-				}, policy.LockTTL(3*time.Second), policy.StoreTimeout(2*time.Second))
-				s.post(t.Context(), "k", payment)
-				if !errors.Is(cause, storage.ErrLeaseLost) || ended != 3*time.Second {
-					t.Errorf("the context ended after %v by %v, want after the 3s of its lease", ended, cause)
-				}
-				synctest.Wait() // until the event, which follows the end of the context
-				s.wantEvent(t, event.LeaseLost, 1)
-			})
-		})
-	}
+	each(t, map[string]func(func() error) error{
+		"obeys": hang,
+		"deaf":  func(func() error) error { advance(10 * time.Second); return errStoreDown },
+	}, func(t *testing.T, fault func(func() error) error) {
+		store := newFaultyStore()
+		store.set(&store.extend)(fault)
+		var cause error
+		var ended time.Duration
+		start := time.Now()
+		s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
+			untilCancelled(&cause)(w, r)
+			ended = time.Since(start)
+		}, policy.LockTTL(3*time.Second), policy.StoreTimeout(2*time.Second))
+		s.post(t.Context(), "k", payment)
+		if !errors.Is(cause, storage.ErrLeaseLost) || ended != 3*time.Second {
+			t.Errorf("the context ended after %v by %v, want after the 3s of its lease", ended, cause)
+		}
+		synctest.Wait() // until the event, which follows the end of the context
+		s.wantEvent(t, event.LeaseLost, 1)
+	})
 }
 
 // Case 37: a process that may have lost its lease shows no response that the store has
@@ -135,18 +103,16 @@ func TestHangingRenewalDoesNotOutliveTheLease(t *testing.T) {
 func TestUnconfirmedResponseIsNotShown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := &stuckStore{Store: memstore.New()}
+		store := newFaultyStore()
 		s := newService(t, store, createdAfter(10*time.Second), policy.LockTTL(3*time.Second))
-		store.extend.Store(true)
-		store.complete.Store(true)
+		store.set(&store.extend, &store.complete)(hang)
 		first := s.post(t.Context(), "k", payment)
 		wantCode(t, first, http.StatusServiceUnavailable, problem.NotConfirmed)
 		if first.Header().Get("Retry-After") == "" {
 			t.Error("the response has no Retry-After")
 		}
 		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress)
-		store.extend.Store(false)
-		store.complete.Store(false)
+		store.set(&store.extend, &store.complete)(nil)
 		advance(time.Second)
 		wantReplay(t, s.post(t.Context(), "k", payment))
 		wantReplay(t, newService(t, store, created).post(t.Context(), "k", payment))
@@ -160,10 +126,9 @@ func TestUnconfirmedResponseIsNotShown(t *testing.T) {
 func TestUnconfirmedResponseIsNotReplayedAfterTheLease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := &stuckStore{Store: memstore.New()}
+		store := newFaultyStore()
 		s := newService(t, store, created, policy.LockTTL(3*time.Second))
-		store.extend.Store(true)
-		store.complete.Store(true)
+		store.set(&store.extend, &store.complete)(hang)
 		wantFirst(t, s.post(t.Context(), "k", payment))
 		wantReplay(t, s.post(t.Context(), "k", payment))
 		advance(3 * time.Second)
@@ -175,9 +140,8 @@ func TestUnconfirmedResponseIsNotReplayedAfterTheLease(t *testing.T) {
 func TestUnconfirmedStreamIsNotShown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := &stuckStore{Store: memstore.New()}
-		store.extend.Store(true)
-		store.complete.Store(true)
+		store := newFaultyStore()
+		store.set(&store.extend, &store.complete)(hang)
 		s := newService(t, store, func(w http.ResponseWriter, _ *http.Request) {
 			advance(10 * time.Second)
 			w.WriteHeader(http.StatusCreated)
@@ -264,27 +228,13 @@ func TestSuspendedWithinTheClaim(t *testing.T) {
 	})
 }
 
-// Case 38: a missing right at the store is no outage. No handler runs, and no call is
-// repeated.
-func TestForbiddenStoreRunsNothing(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		store := newFaultyStore()
-		store.set(&store.acquire)(func(func() error) error { return fmt.Errorf("evalsha: %w", storage.ErrStoreForbidden) })
-		s := newService(t, store, created, policy.OnStoreError(policy.FailOpen))
-		wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, problem.StoreUnavailable)
-		s.wantRuns(t, 0)
-		wantCalls(t, &store.acquires, 1)
-	})
-}
-
 // Case 38: the right is revoked while handlers run. The engine does not repeat the call
 // for an hour, but reports that the response is lost.
 func TestForbiddenSettlementIsReportedAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaultyStore()
-		store.set(&store.complete)(func(func() error) error { return storage.ErrStoreForbidden })
+		store.set(&store.complete)(failing(storage.ErrStoreForbidden))
 		s := newService(t, store, created)
 		wantFirst(t, s.post(t.Context(), "k", payment))
 		advance(time.Second)
@@ -327,13 +277,7 @@ func TestRollingDeployWhileInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaultyStore()
 		s := newService(t, store, created)
-		claim := storage.Claim{
-			Key: storage.Key("alice", http.MethodPost, "/payments", "k"), Token: storage.NewToken(), Fingerprint: "another version's",
-			Digest: digestOf(payment), LockTTL: 10 * time.Second, Retain: time.Hour,
-		}
-		if _, _, err := store.Acquire(t.Context(), claim); err != nil {
-			t.Fatal(err)
-		}
+		claimOfAnotherVersion(t, store, 10*time.Second)
 		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress)
 		wantCode(t, s.post(t.Context(), "k", `{"amount":1}`), http.StatusUnprocessableEntity, problem.KeyReused)
 		advance(11 * time.Second)
@@ -347,10 +291,9 @@ func TestServicesShareAStore(t *testing.T) {
 	t.Parallel()
 	store := memstore.New()
 	serve := func(service string) *httptest.ResponseRecorder {
-		engine := engineOf(t, store, core.WithService(service))
-		w := sendTo(engine.Handler(http.HandlerFunc(created)), newPost(t.Context(), "k", payment))
-		key := engine.StorageKey("\x00shared", http.MethodPost, "/payments", "k")
-		if record, err := store.Lookup(t.Context(), key); err != nil || record == nil {
+		s := newServiceOf(t, store, created, nil, core.WithService(service))
+		w := s.post(t.Context(), "k", payment)
+		if record, err := store.Lookup(t.Context(), s.StorageKey("alice", http.MethodPost, "/payments", "k")); err != nil || record == nil {
 			t.Errorf("%s has no record under its storage key: %v", service, err)
 		}
 		return w
@@ -358,7 +301,4 @@ func TestServicesShareAStore(t *testing.T) {
 	wantFirst(t, serve("payments"))
 	wantFirst(t, serve("refunds"))
 	wantReplay(t, serve("payments"))
-	if _, err := core.New(store, core.SharedScope, core.WithService("")); err == nil {
-		t.Error("a service without a name is accepted")
-	}
 }

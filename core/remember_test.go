@@ -1,13 +1,10 @@
 package core_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -57,16 +54,6 @@ func TestLateRetry(t *testing.T) {
 		wantFirst(t, s.post(t.Context(), "k", payment))
 		s.wantRuns(t, 2)
 	})
-}
-
-// A late retry is a client's mistake, and no problem for operators.
-func TestLateRetryIsLoggedAtInfo(t *testing.T) {
-	t.Parallel()
-	var out bytes.Buffer
-	event.Log(slog.New(slog.NewTextHandler(&out, nil))).Observe(t.Context(), event.Event{Result: event.KeyExpired})
-	if !strings.Contains(out.String(), "level=INFO") || !strings.Contains(out.String(), "result=key_expired") {
-		t.Errorf("the line is %q", out.String())
-	}
 }
 
 // KeepFor moves the beginning of the time for which a key is remembered, not its length.

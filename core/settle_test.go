@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -53,38 +52,23 @@ func TestResponseIsStoredLaterWhenTheStoreFails(t *testing.T) {
 func TestCompletionThatWasAppliedIsRepeatedUnnoticed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := &completions{faultyStore: newFaultyStore()}
-		var once sync.Once
-		store.set(&store.complete)(func(apply func() error) error {
-			err := apply()
-			once.Do(func() { err = context.DeadlineExceeded })
-			return err
+		faulty := newFaultyStore()
+		store := &recording{Store: faulty}
+		setComplete := faulty.set(&faulty.complete)
+		setComplete(func(apply func() error) error {
+			setComplete(nil)
+			return failApplied(apply)
 		})
 		s := newService(t, store, created)
 		wantFirst(t, s.post(t.Context(), "k", payment))
 		advance(time.Second)
 		wantReplay(t, s.post(t.Context(), "k", payment))
 		s.wantRuns(t, 1)
-		store.mu.Lock()
-		defer store.mu.Unlock()
-		if want := []bool{false, true}; !slices.Equal(store.repeated, want) {
-			t.Errorf("the completions say whether they are repeated: %v, want %v", store.repeated, want)
+		if tries := store.results; len(tries) != 2 || tries[0].Repeated || !tries[1].Repeated {
+			t.Errorf("the completions are %+v, want a second one that says that it is repeated", tries)
 		}
 		s.wantEvent(t, event.ResponseLost, 0)
 	})
-}
-
-// completions records whether each Complete is a repeated one.
-type completions struct {
-	*faultyStore
-	repeated []bool
-}
-
-func (s *completions) Complete(ctx context.Context, l storage.Lease, r storage.Result) error {
-	s.mu.Lock()
-	s.repeated = append(s.repeated, r.Repeated)
-	s.mu.Unlock()
-	return s.faultyStore.Complete(ctx, l, r)
 }
 
 func TestSettleBudgetEnds(t *testing.T) {
@@ -92,15 +76,11 @@ func TestSettleBudgetEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaultyStore()
 		store.set(&store.complete, &store.extend)(failUnapplied)
-		seen := &events{}
-		engine := engineOf(t, store, core.WithObserver(seen), core.WithSettleBudget(time.Minute))
-		handler := engine.Handler(http.HandlerFunc(created))
-		sendTo(handler, newPost(t.Context(), "k", payment))
+		s := newServiceOf(t, store, created, nil, core.WithSettleBudget(time.Minute))
+		s.post(t.Context(), "k", payment)
 		advance(time.Minute)
 		synctest.Wait()
-		if seen.count(event.ResponseLost) != 1 {
-			t.Errorf("the lost response was not reported: %v", seen.results())
-		}
+		s.wantEvent(t, event.ResponseLost, 1)
 	})
 }
 
@@ -110,20 +90,12 @@ func TestResponseLostToAnotherAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaultyStore()
-		calls := 0
-		store.set(&store.complete)(func(func() error) error {
-			if calls++; calls == 1 {
-				return errStoreDown
-			}
-			return storage.ErrLeaseLost
-		})
+		store.set(&store.complete)(thenLost())
 		s := newService(t, store, created)
 		wantFirst(t, s.post(t.Context(), "k", payment))
 		advance(time.Second)
 		s.wantEvent(t, event.ResponseLost, 1)
-		if calls != 2 {
-			t.Errorf("%d tries", calls)
-		}
+		wantCalls(t, &store.completes, 2)
 	})
 }
 
@@ -143,27 +115,38 @@ func TestReleaseThatFailsIsRepeated(t *testing.T) {
 		s.wantRuns(t, 2)
 		s.wantEvent(t, event.DeleteKey, 2)
 
-		// Another attempt has taken the key over, so there is no key to release.
-		calls := 0
-		setRelease(func(func() error) error {
-			if calls++; calls == 1 {
-				return errStoreDown
-			}
-			return storage.ErrLeaseLost
-		})
+		setRelease(thenLost()) // another attempt has taken the key over, so there is no key to release
 		s.post(t.Context(), "k2", payment)
 		advance(time.Second)
 		s.wantEvent(t, event.LeaseLost, 1)
 	})
 }
 
+// overtaken posts a request whose handler ignores the end of its lease. Meanwhile the next attempt
+// runs, in winner. It returns the late response.
+func overtaken(t *testing.T, store *faultyStore, handle http.HandlerFunc) (stale, winner *service, late *httptest.ResponseRecorder) {
+	t.Helper()
+	stale = newService(t, store, func(w http.ResponseWriter, r *http.Request) {
+		advance(time.Minute)
+		handle(w, r)
+	}, policy.LockTTL(3*time.Second))
+	winner = newService(t, store, created, policy.LockTTL(3*time.Second))
+	store.set(&store.extend)(failUnapplied)
+	ended := make(chan *httptest.ResponseRecorder)
+	go func() { ended <- stale.post(t.Context(), "k", payment) }()
+	advance(10 * time.Second)
+	wantFirst(t, winner.post(t.Context(), "k", payment))
+	winner.wantEvent(t, event.LeaseExpired, 1)
+	return stale, winner, <-ended
+}
+
 // Case 5, 6: a holder that lost its lease changes no record, and its client gets no
 // response other than the stored response.
 func TestStaleHolderCannotSettle(t *testing.T) {
 	t.Parallel()
-	outcomes := map[string]http.HandlerFunc{
+	each(t, map[string]http.HandlerFunc{
 		"responds": created,
-		"streams": func(w http.ResponseWriter, r *http.Request) {
+		"streams": func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusCreated)
 			if err := http.NewResponseController(w).Flush(); !errors.Is(err, storage.ErrLeaseLost) {
 				t.Errorf("Flush returned %v", err)
@@ -175,32 +158,12 @@ func TestStaleHolderCannotSettle(t *testing.T) {
 				t.Errorf("Hijack returned %v", err)
 			}
 		},
-	}
-	for name, respond := range outcomes {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				store := newFaultyStore()
-				setExtend := store.set(&store.extend)
-				stale := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
-					advance(time.Minute) // the handler ignores its context
-					respond(w, r)
-				}, policy.LockTTL(3*time.Second))
-				winner := newService(t, store, created, policy.LockTTL(3*time.Second))
-
-				setExtend(failUnapplied)
-				late := make(chan *httptest.ResponseRecorder)
-				go func() { late <- stale.post(t.Context(), "k", payment) }()
-				advance(10 * time.Second)
-				wantFirst(t, winner.post(t.Context(), "k", payment)) // the next attempt
-				winner.wantEvent(t, event.LeaseExpired, 1)
-
-				wantCode(t, <-late, http.StatusConflict, problem.InProgress)
-				wantReplay(t, stale.post(t.Context(), "k", payment))
-				winner.wantRuns(t, 1)
-			})
-		})
-	}
+	}, func(t *testing.T, handle http.HandlerFunc) {
+		stale, winner, late := overtaken(t, newFaultyStore(), handle)
+		wantCode(t, late, http.StatusConflict, problem.InProgress)
+		wantReplay(t, stale.post(t.Context(), "k", payment))
+		winner.wantRuns(t, 1)
+	})
 }
 
 // Cases 7 and 37: a process is frozen until after the lease, and its settlement then
@@ -210,25 +173,13 @@ func TestSettlementCutOffAfterTheLease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaultyStore()
-		setComplete, setExtend := store.set(&store.complete), store.set(&store.extend)
-		frozen := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
-			advance(time.Minute)
-			setComplete(func(func() error) error {
-				setComplete(nil)
-				return context.DeadlineExceeded
-			})
+		frozen, _, late := overtaken(t, store, func(w http.ResponseWriter, r *http.Request) {
+			store.set(&store.complete)(failingOnce(context.DeadlineExceeded))
 			created(w, r)
-		}, policy.LockTTL(3*time.Second))
-		winner := newService(t, store, created, policy.LockTTL(3*time.Second))
-		setExtend(failUnapplied)
-		late := make(chan *httptest.ResponseRecorder)
-		go func() { late <- frozen.post(t.Context(), "k", payment) }()
-		advance(10 * time.Second)
-		wantFirst(t, winner.post(t.Context(), "k", payment))
-		w := <-late
-		wantCode(t, w, http.StatusServiceUnavailable, problem.NotConfirmed)
-		if w.Header().Get("Retry-After") != "1" {
-			t.Errorf("no Retry-After: %v", w.Header())
+		})
+		wantCode(t, late, http.StatusServiceUnavailable, problem.NotConfirmed)
+		if late.Header().Get("Retry-After") != "1" {
+			t.Errorf("no Retry-After: %v", late.Header())
 		}
 		wantCode(t, frozen.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress)
 		advance(time.Second)
@@ -242,19 +193,9 @@ func TestSettlementCutOffAfterTheLease(t *testing.T) {
 func TestStaleHolderCannotRelease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := newFaultyStore()
-		store.set(&store.extend)(failUnapplied)
-		stale := newService(t, store, func(w http.ResponseWriter, _ *http.Request) {
-			advance(time.Minute)
-			w.WriteHeader(http.StatusServiceUnavailable)
-		}, policy.LockTTL(3*time.Second))
-		winner := newService(t, store, created, policy.LockTTL(3*time.Second))
-		late := make(chan *httptest.ResponseRecorder)
-		go func() { late <- stale.post(t.Context(), "k", payment) }()
-		advance(10 * time.Second)
-		wantFirst(t, winner.post(t.Context(), "k", payment))
-		if w := <-late; w.Code != http.StatusServiceUnavailable {
-			t.Errorf("the handler's own error became %d", w.Code)
+		_, winner, late := overtaken(t, newFaultyStore(), responding(http.StatusServiceUnavailable))
+		if late.Code != http.StatusServiceUnavailable {
+			t.Errorf("the handler's own error became %d", late.Code)
 		}
 		wantReplay(t, winner.post(t.Context(), "k", payment))
 	})

@@ -172,8 +172,6 @@ var uncertainSteps = map[string]func(store *faultyStore) func(context.Context) (
 	},
 }
 
-func failApplied(apply func() error) error { return errors.Join(apply(), errStoreDown) }
-
 // thenBreak lets the store fail for two seconds, beginning with the step's result.
 func thenBreak(s *faultyStore, fault func(func() error) error, v any, err error) func(context.Context) (any, error) {
 	return func(context.Context) (any, error) {
@@ -254,7 +252,7 @@ func TestStepThatCannotBegin(t *testing.T) {
 	each(t, map[string]row{
 		"the store is unreachable": {failUnapplied, core.ErrUnavailable},
 		"its reply is lost":        {failApplied, core.ErrUnavailable},
-		"the lease is lost":        {func(func() error) error { return storage.ErrLeaseLost }, core.ErrLeaseLost},
+		"the lease is lost":        {failing(storage.ErrLeaseLost), core.ErrLeaseLost},
 	}, func(t *testing.T, row row) {
 		store := newFaultyStore()
 		store.set(&store.extend)(row.fault)

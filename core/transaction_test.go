@@ -32,7 +32,7 @@ func newBank() *bank { return &bank{faultyStore: newFaultyStore()} }
 
 func (b *bank) BeginTransaction(ctx context.Context, _ storage.Lease) (context.Context, storage.Transaction, error) {
 	tx := &bankTransaction{bank: b}
-	err := b.through(&b.acquires, &b.begin, func() error { return ctx.Err() })
+	err := b.through(ctx, &b.acquires, &b.begin, func(storage.Store) error { return ctx.Err() })
 	return storage.WithTransaction(ctx, tx), tx, err
 }
 
@@ -48,7 +48,7 @@ type bankTransaction struct {
 }
 
 func (tx *bankTransaction) Commit(ctx context.Context, l storage.Lease, res storage.Result) error {
-	return tx.bank.through(&tx.bank.completes, &tx.bank.commit, func() error {
+	return tx.bank.through(ctx, &tx.bank.completes, &tx.bank.commit, func(storage.Store) error {
 		tx.ended = true
 		if err := tx.bank.Complete(ctx, l, res); err != nil {
 			return err
@@ -123,7 +123,7 @@ func TestTransactionIsRolledBackWhenTheKeyIsReleased(t *testing.T) {
 func TestTransactionOfALostLeaseIsNotShown(t *testing.T) {
 	t.Parallel()
 	b := newBank()
-	b.commit = func(func() error) error { return storage.ErrLeaseLost }
+	b.commit = failing(storage.ErrLeaseLost)
 	s := newBankService(t, b, deposit)
 	wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress)
 	b.wantBalance(t, 0)
@@ -158,7 +158,7 @@ func TestHandlerThatEndedItsTransaction(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				b := newBank()
-				b.set(&b.commit)(func(func() error) error { return fmt.Errorf("COMMIT: %w", storage.ErrTransactionEnded) })
+				b.set(&b.commit)(failing(fmt.Errorf("COMMIT: %w", storage.ErrTransactionEnded)))
 				s := newService(t, b, deposit, policy.Transactional(true), abandoned)
 				wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, problem.NotConfirmed)
 				advance(time.Second)
@@ -281,7 +281,7 @@ func TestRefusedCommitOfACall(t *testing.T) {
 	t.Parallel()
 	b := newBank()
 	engine := engineOf(t, b)
-	b.commit = func(func() error) error { return storage.ErrRolledBack }
+	b.commit = failing(storage.ErrRolledBack)
 	call := core.Call{Scope: "s", Name: "deposit", Key: "k", Route: engine.MustRoute(policy.Transactional(true))}
 	for range 2 {
 		_, _, err := core.Do(t.Context(), engine, call, func(context.Context) (int, error) { return 1, nil })
