@@ -245,13 +245,11 @@ func TestRecoverFuncThatIsTooLateRunsNoHandler(t *testing.T) {
 		store := abandonedStore(t)
 		there := newService(t, store, created)
 		lock := policy.LockTTL(10 * time.Second)
-		here := newService(t, store, created, lock, row.option, policy.OnAbandoned(policy.Recover(
-			func(context.Context, policy.Abandoned) (*policy.Response, error) {
+		here := newService(t, store, created, lock, row.option, lookingInto(func(context.Context, policy.Abandoned) {
 				store.set(&store.extend)(row.extend)
 				advance(time.Minute)
 				there.post(t.Context(), "k", payment)
-				return nil, nil //nolint:nilnil // a RecoverFunc that found no effect
-			})))
+}))
 		wantCode(t, here.post(t.Context(), "k", payment), http.StatusConflict, problem.OutcomeUnknown)
 		here.wantRuns(t, 0)
 		here.wantEvent(t, event.RecoverError, 1)
@@ -265,10 +263,7 @@ func TestRecoveredResponseOfALostLeaseIsNotShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := abandonedStore(t)
 		store.set(&store.complete)(failing(storage.ErrLeaseLost))
-		s := newService(t, store, created, policy.OnAbandoned(policy.Recover(
-			func(context.Context, policy.Abandoned) (*policy.Response, error) {
-				return &policy.Response{Status: http.StatusCreated}, nil
-			})))
+		s := newService(t, store, created, recovering(&policy.Response{Status: http.StatusCreated}, nil))
 		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress)
 	})
 }

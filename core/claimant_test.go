@@ -137,8 +137,7 @@ func TestEventOfAReplayWithoutAClaim(t *testing.T) {
 	s := newService(t, memstore.New(), created)
 	s.post(t.Context(), "k", payment)
 	wantReplay(t, s.post(t.Context(), "k", payment))
-	seen := s.events.seen()
-	replay, want := seen[len(seen)-1], s.StorageKey("alice", http.MethodPost, "/payments", "k")
+	replay, want := s.events.last(), s.StorageKey("alice", http.MethodPost, "/payments", "k")
 	if replay.Result != event.Replay || replay.Record != want || replay.Attempt != 1 || replay.Status != http.StatusCreated {
 		t.Errorf("the event is %+v, want the replay of attempt 1 of %s", replay, want)
 	}

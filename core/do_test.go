@@ -397,9 +397,7 @@ func TestDoRecovers(t *testing.T) {
 		}
 		advance(2 * time.Second) // its process died
 		s := newService(t, store, created)
-		call.Route = s.MustRoute(policy.OnAbandoned(policy.Recover(func(context.Context, policy.Abandoned) (*policy.Response, error) {
-			return &policy.Response{Status: http.StatusOK, Body: []byte(`{"number":7}`)}, nil
-		})))
+		call.Route = s.MustRoute(recovering(&policy.Response{Status: http.StatusOK, Body: []byte(`{"number":7}`)}, nil))
 		if got, info, err := s.charge(t.Context(), call); err != nil || got.Number != 7 || !info.Replayed || info.Attempt != 2 {
 			t.Errorf("it returned %+v, %+v, %v, want the recovered result", got, info, err)
 		}

@@ -182,8 +182,7 @@ func TestErrorOfAnEarlierRoundIsNotLogged(t *testing.T) {
 		store.set(&store.acquire)(nil)
 		close(working)
 		group.Wait()
-		last := second.events.all[len(second.events.all)-1]
-		if last.Result != event.Replay || last.Err != nil {
+		if last := second.events.last(); last.Result != event.Replay || last.Err != nil {
 			t.Errorf("the last event is %s with the error %v, want a replay without one", last.Result, last.Err)
 		}
 		if second.events.count(event.StoreError) == 0 {

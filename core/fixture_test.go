@@ -156,16 +156,14 @@ func (e *events) count(result event.Result) (n int) {
 	return n
 }
 
-// duration returns the Duration of the last event with a result.
-func (e *events) duration(result event.Result) (last time.Duration) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, event := range e.all {
-		if event.Result == result {
-			last = event.Duration
+// last returns the latest event, of one of these results where some are given. It is empty where there is none.
+func (e *events) last(of ...event.Result) event.Event {
+	for _, happened := range slices.Backward(e.seen()) {
+		if len(of) == 0 || slices.Contains(of, happened.Result) {
+			return happened
 		}
 	}
-	return last
+	return event.Event{}
 }
 
 // service is an engine with one guarded handler that counts its runs, like one process
@@ -305,6 +303,14 @@ func responding(status int) http.HandlerFunc {
 func recovering(found *policy.Response, err error) policy.Option {
 	return policy.OnAbandoned(policy.Recover(
 		func(context.Context, policy.Abandoned) (*policy.Response, error) { return found, err }))
+}
+
+// lookingInto is a policy whose RecoverFunc calls look, and found no effect.
+func lookingInto(look func(ctx context.Context, a policy.Abandoned)) policy.Option {
+	return policy.OnAbandoned(policy.Recover(func(ctx context.Context, a policy.Abandoned) (*policy.Response, error) {
+		look(ctx, a)
+		return nil, nil //nolint:nilnil // a RecoverFunc that found no effect
+	}))
 }
 
 // recovered calls a function, and returns the value that it panics with.

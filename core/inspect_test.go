@@ -65,8 +65,7 @@ func TestSettledByHand(t *testing.T) {
 		if err := i.Settle(t.Context(), keyOfPayment(s), 1, test.confirmation, ortiz); err != nil {
 			t.Fatal(err)
 		}
-		all := s.events.seen()
-		last := all[len(all)-1]
+		last := s.events.last()
 		if last.Result != event.SettledByHand || last.Operator != "m.ortiz" || last.Reason != "INC-2291" || last.Record != keyOfPayment(s) || last.Attempt != 1 {
 			t.Errorf("the event is %+v, want one with the operator, the reason, the record and the attempt", last)
 		}

@@ -17,18 +17,6 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// mismatch returns the last event of a 422.
-func (e *events) mismatch() event.Event {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, happened := range slices.Backward(e.all) {
-		if happened.Result == event.KeyReused {
-			return happened
-		}
-	}
-	return event.Event{}
-}
-
 // The event of a 422 names the changed members. The response names them only with
 // WithDiffers.
 func TestMismatchIsExplained(t *testing.T) {
@@ -55,7 +43,7 @@ func TestMismatchIsExplained(t *testing.T) {
 			if strings.Contains(w.Body.String(), "differs") {
 				t.Errorf("the response says too much: %s", w.Body)
 			}
-			event := s.events.mismatch()
+			event := s.events.last(event.KeyReused)
 			if !slices.Equal(event.Differs, test.differs) || event.Missing != test.missing {
 				t.Errorf("the event names %q and misses %d, want %q and %d", event.Differs, event.Missing, test.differs, test.missing)
 			}
@@ -70,7 +58,7 @@ func TestReportedNamesCanBeExcluded(t *testing.T) {
 	s := newService(t, memstore.New(), created)
 	s.post(t.Context(), "k", first)
 	s.post(t.Context(), "k", retry)
-	differs := s.events.mismatch().Differs
+	differs := s.events.last(event.KeyReused).Differs
 	excluding := newService(t, memstore.New(), created, policy.ExcludeFields(differs...))
 	excluding.post(t.Context(), "k", first)
 	if w := excluding.post(t.Context(), "k", retry); w.Header().Get("X-Idempotent-Replay") != "true" {
@@ -89,7 +77,7 @@ func TestMismatchWithARequestInFlight(t *testing.T) {
 		created(w, r)
 	})
 	wantFirst(t, s.post(t.Context(), "k", `{"amount":1}`))
-	if got := s.events.mismatch().Differs; !slices.Equal(got, []string{"amount"}) {
+	if got := s.events.last(event.KeyReused).Differs; !slices.Equal(got, []string{"amount"}) {
 		t.Errorf("the event names %q, want amount", got)
 	}
 }
@@ -117,7 +105,7 @@ func TestMismatchOfCalls(t *testing.T) {
 	for _, amount := range []int{1, 2} {
 		_, _, _ = s.charge(t.Context(), chargeCall("k", order{ID: "o", Amount: amount}))
 	}
-	if got := s.events.mismatch().Differs; !slices.Equal(got, []string{"amount"}) {
+	if got := s.events.last(event.KeyReused).Differs; !slices.Equal(got, []string{"amount"}) {
 		t.Errorf("the event names %q, want amount", got)
 	}
 }

@@ -310,7 +310,7 @@ func TestEventsCountTheWait(t *testing.T) {
 		least := map[event.Result]time.Duration{event.InProgress: 2 * time.Second, event.Completed: 30 * time.Second}
 		for result, want := range least {
 			s.wantEvent(t, result, 1)
-			if got := s.events.duration(result); got < want {
+			if got := s.events.last(result).Duration; got < want {
 				t.Errorf("the event %s says %v, want %v at least", result, got, want)
 			}
 		}

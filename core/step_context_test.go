@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -48,71 +47,47 @@ func inRun(t *testing.T, handle func(context.Context), opts ...policy.Option) *s
 // A wrong call of Step is an error that says how to call it, and calls nothing.
 func TestStepsThatAreRefused(t *testing.T) {
 	t.Parallel()
-	var function func(context.Context) (int, error)
+	never := wantNoCall(t)
+	step := func(ctx context.Context, name string, function func(context.Context) (int, error)) error {
+		_, err := core.Step(ctx, name, function)
+		return err
+	}
 	type row struct {
-		call func(t *testing.T, ctx context.Context) error
+		call func(ctx context.Context) error
 		want string
 	}
 	each(t, map[string]row{
-		"without a guard": {func(t *testing.T, _ context.Context) error {
-			t.Helper()
-			_, err := core.Step(t.Context(), "charge", wantNoCall(t))
-			return err
-		}, `step "charge" has no guarded run`},
-		"without a context": {func(t *testing.T, _ context.Context) error {
-			t.Helper()
-			_, err := core.Step(nil, "charge", wantNoCall(t)) //nolint:staticcheck // a program's mistake
-			return err
-		}, `step "charge" is given a nil context`},
-		"without a function": {func(_ *testing.T, ctx context.Context) error {
-			_, err := core.Step(ctx, "charge", function)
-			return err
-		}, `step "charge" is given a nil function`},
-		"without a name": {func(t *testing.T, ctx context.Context) error {
-			t.Helper()
-			_, err := core.Step(ctx, "", wantNoCall(t))
-			return err
-		}, "a step has no name"},
-		"a name too long": {func(t *testing.T, ctx context.Context) error {
-			t.Helper()
-			_, err := core.Step(ctx, strings.Repeat("x", 101), wantNoCall(t))
-			return err
-		}, "has 101 bytes: give at most 100"},
-		"a name of bytes": {func(t *testing.T, ctx context.Context) error {
-			t.Helper()
-			_, err := core.Step(ctx, "\xff", wantNoCall(t))
-			return err
-		}, "give at most 100 bytes of UTF-8"},
-		"a name used twice": {func(t *testing.T, ctx context.Context) error {
-			t.Helper()
-			_, first := core.Step(ctx, "charge", one)
-			_, err := core.Step(ctx, "charge", wantNoCall(t))
-			return errors.Join(first, err)
-		}, `step "charge" was not called: a step of this name was called before in this run`},
-		"inside a step": {func(t *testing.T, ctx context.Context) error {
-			t.Helper()
-			_, err := core.Step(ctx, "charge", func(ctx context.Context) (int, error) { return core.Step(ctx, "ship", wantNoCall(t)) })
-			return err
+		"without a guard":   {func(context.Context) error { return step(t.Context(), "charge", never) }, `step "charge" has no guarded run`},
+		"without a context": {func(context.Context) error { return step(nil, "charge", never) }, `step "charge" is given a nil context`}, //nolint:staticcheck // a program's mistake
+		"without a function": {
+			func(ctx context.Context) error { return step(ctx, "charge", nil) }, `step "charge" is given a nil function`,
+		},
+		"without a name":  {func(ctx context.Context) error { return step(ctx, "", never) }, "a step has no name"},
+		"a name too long": {func(ctx context.Context) error { return step(ctx, strings.Repeat("x", 101), never) }, "has 101 bytes: give at most 100"},
+		"a name of bytes": {func(ctx context.Context) error { return step(ctx, "\xff", never) }, "give at most 100 bytes of UTF-8"},
+		"a name used twice": {
+			func(ctx context.Context) error { return errors.Join(step(ctx, "charge", one), step(ctx, "charge", never)) },
+			`step "charge" was not called: a step of this name was called before in this run`,
+		},
+		"inside a step": {func(ctx context.Context) error {
+			return step(ctx, "charge", func(ctx context.Context) (int, error) { return 1, step(ctx, "ship", never) })
 		}, `step "ship" is inside another step`},
-		"a context that has ended": {func(t *testing.T, ctx context.Context) error {
-			t.Helper()
+		"a context that has ended": {func(ctx context.Context) error {
 			ctx, cancel := context.WithCancelCause(ctx)
 			cancel(errBroken)
-			_, err := core.Step(ctx, "charge", wantNoCall(t))
+			err := step(ctx, "charge", never)
 			if !errors.Is(err, errBroken) {
 				t.Errorf("got %v, want the cause", err)
 			}
 			return err
 		}, `step "charge" was not called: broken`},
-		"a name that leaves no room": {func(t *testing.T, ctx context.Context) error {
-			t.Helper()
+		"a name that leaves no room": {func(ctx context.Context) error {
 			_, first := core.Step(ctx, "charge", func(context.Context) (string, error) { return strings.Repeat("x", 100), nil })
-			_, err := core.Step(ctx, strings.Repeat("x", 100), wantNoCall(t))
-			return errors.Join(first, err)
+			return errors.Join(first, step(ctx, strings.Repeat("x", 100), never))
 		}, "exceed the policy's MaxResponseBytes: 200 bytes"},
 	}, func(t *testing.T, row row) {
 		s := inRun(t, func(ctx context.Context) {
-			if err := row.call(t, ctx); err == nil || !strings.Contains(err.Error(), row.want) {
+			if err := row.call(ctx); err == nil || !strings.Contains(err.Error(), row.want) {
 				t.Errorf("got %v, want %s", err, row.want)
 			}
 		}, policy.MaxResponseBytes(200), policy.OnAbandoned(policy.Refuse))
@@ -244,13 +219,11 @@ func TestStepInARecoverFunc(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := abandonedStore(t)
-		s := newService(t, store, created, policy.OnAbandoned(policy.Recover(
-			func(ctx context.Context, _ policy.Abandoned) (*policy.Response, error) {
+		s := newService(t, store, created, lookingInto(func(ctx context.Context, _ policy.Abandoned) {
 				if _, err := core.Step(ctx, "charge", wantNoCall(t)); err == nil || !strings.Contains(err.Error(), "inside a RecoverFunc") {
 					t.Errorf("got %v", err)
 				}
-				return nil, nil //nolint:nilnil // a RecoverFunc that found no effect
-			})))
+}))
 		wantFirst(t, s.post(t.Context(), "k", payment))
 	})
 }
@@ -318,28 +291,25 @@ func TestStepsOfCallsThatPass(t *testing.T) {
 		if name == "SkipIf" || row.key == "a b" { // not for calls
 			continue
 		}
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				store := newFaultyStore()
-				store.set(&store.acquire)(row.fault)
-				engine := engineOf(t, store)
-				call := core.Call{Scope: "s", Name: "order", Key: row.key, Route: engine.MustRoute(row.opts...)}
-				calls := 0
-				for range 2 {
-					_, _, err := core.Do(t.Context(), engine, call, func(ctx context.Context) (int, error) {
-						_, err := core.Step(ctx, "charge", func(context.Context) (int, error) { calls++; return calls, nil })
-						return 0, errors.Join(err, errBroken)
-					})
-					if !errors.Is(err, errBroken) {
-						t.Errorf("got %v", err)
-					}
+		synctest.Test(t, func(t *testing.T) {
+			store := newFaultyStore()
+			store.set(&store.acquire)(row.fault)
+			engine := engineOf(t, store)
+			call := core.Call{Scope: "s", Name: "order", Key: row.key, Route: engine.MustRoute(row.opts...)}
+			calls := 0
+			for range 2 {
+				_, _, err := core.Do(t.Context(), engine, call, func(ctx context.Context) (int, error) {
+					_, err := core.Step(ctx, "charge", func(context.Context) (int, error) { calls++; return calls, nil })
+					return 0, errors.Join(err, errBroken)
+				})
+				if !errors.Is(err, errBroken) {
+					t.Errorf("%s: got %v", name, err)
 				}
-				if calls != 2 || store.extends.Load() != 0 {
-					t.Errorf("%d calls of the function, %d of the store", calls, store.extends.Load())
-				}
-				shutdown(t, engine)
-			})
+			}
+			if calls != 2 || store.extends.Load() != 0 {
+				t.Errorf("%s: %d calls of the function, %d of the store", name, calls, store.extends.Load())
+			}
+			shutdown(t, engine)
 		})
 	}
 }
@@ -411,34 +381,24 @@ func TestContextOfAStepEnds(t *testing.T) {
 func TestStepOfATransactionalHandler(t *testing.T) {
 	t.Parallel()
 	b := newBank()
-	calls := 0
+	calls, runs := 0, 0
 	var engine *core.Engine
+	charge := func(ctx context.Context) (int, error) {
+		if calls++; bankOf(ctx) != nil {
+			t.Error("a step finds the transaction")
+		}
+		return calls, nil
+	}
 	s := newBankService(t, b, func(w http.ResponseWriter, r *http.Request) {
 		tx := bankOf(r.Context())
 		tx.delta += 100
-		_, err := core.Step(r.Context(), "charge", func(ctx context.Context) (int, error) {
-			calls++
-			if bankOf(ctx) != nil {
-				t.Error("the step finds the transaction")
-			}
-			return calls, nil
-		})
-		if err != nil {
-			t.Error(err)
+		_, err := core.Step(r.Context(), "charge", charge)
+		_, _, innerErr := core.Do(r.Context(), engine, core.Call{Scope: "s", Name: "inner", Key: "k"},
+			func(ctx context.Context) (int, error) { return core.Step(ctx, "charge", charge) })
+		if err != nil || innerErr != nil {
+			t.Errorf("the steps return %v and %v", err, innerErr)
 		}
-		call := core.Call{Scope: "s", Name: "inner", Key: "k"}
-		_, _, err = core.Do(r.Context(), engine, call, func(ctx context.Context) (int, error) {
-			return core.Step(ctx, "charge", func(ctx context.Context) (int, error) {
-				if bankOf(ctx) != nil {
-					t.Error("the step of an inner call finds the outer transaction")
-				}
-				return 1, nil
-			})
-		})
-		if err != nil {
-			t.Error(err)
-		}
-		if calls++; calls == 2 {
+		if runs++; runs == 1 {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
@@ -449,8 +409,8 @@ func TestStepOfATransactionalHandler(t *testing.T) {
 	b.wantBalance(t, 0)
 	wantFirst(t, s.post(t.Context(), "k", payment))
 	b.wantBalance(t, 100)
-	if calls != 3 {
-		t.Errorf("%d calls, want one of the step and two of the handler", calls)
+	if calls != 2 || runs != 2 {
+		t.Errorf("%d calls of steps in %d runs, want one of each step", calls, runs)
 	}
 }
 
@@ -492,7 +452,7 @@ func TestStepsReportNoEvents(t *testing.T) {
 	}
 }
 
-// A call inside a handler is a run of its own, and has its own steps.
+// A call inside a handler, or inside a step, is a run of its own, and has its own steps.
 func TestStepsOfAnInnerRun(t *testing.T) {
 	t.Parallel()
 	var engine *core.Engine
@@ -501,12 +461,17 @@ func TestStepsOfAnInnerRun(t *testing.T) {
 		calls++
 		return calls, nil
 	}
+	inner := func(ctx context.Context, name string) (int, error) {
+		got, _, err := core.Do(ctx, engine, core.Call{Scope: "s", Name: name, Key: "k"},
+			func(ctx context.Context) (int, error) { return core.Step(ctx, "charge", count) })
+		return got, err
+	}
 	s := newService(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {
 		outer, err := core.Step(r.Context(), "charge", count)
-		inner, _, innerErr := core.Do(r.Context(), engine, core.Call{Scope: "s", Name: "inner", Key: "k"},
-			func(ctx context.Context) (int, error) { return core.Step(ctx, "charge", count) })
-		if outer != 1 || inner != 2 || err != nil || innerErr != nil {
-			t.Errorf("got %d, %v and %d, %v", outer, err, inner, innerErr)
+		second, innerErr := inner(r.Context(), "inner")
+		third, stepErr := core.Step(r.Context(), "a run", func(ctx context.Context) (int, error) { return inner(ctx, "in a step") })
+		if outer != 1 || second != 2 || third != 3 || err != nil || innerErr != nil || stepErr != nil {
+			t.Errorf("got %d, %v and %d, %v and %d, %v", outer, err, second, innerErr, third, stepErr)
 		}
 		w.WriteHeader(http.StatusServiceUnavailable)
 	})
@@ -515,22 +480,6 @@ func TestStepsOfAnInnerRun(t *testing.T) {
 		s.post(t.Context(), "k", payment)
 	}
 	s.wantRuns(t, 2)
-}
-
-// A run inside a step has its own steps too.
-func TestRunInsideAStep(t *testing.T) {
-	t.Parallel()
-	engine := engineOf(t, memstore.New())
-	inRun(t, func(ctx context.Context) {
-		got, err := core.Step(ctx, "charge", func(ctx context.Context) (int, error) {
-			inner, _, err := core.Do(ctx, engine, core.Call{Scope: "s", Name: "inner", Key: "k"},
-				func(ctx context.Context) (int, error) { return core.Step(ctx, "charge", one) })
-			return inner, err
-		})
-		if got != 1 || err != nil {
-			t.Errorf("got %d, %v", got, err)
-		}
-	})
 }
 
 // oneExtend fails the test when two Extends of a run overlap, or one comes after the
@@ -604,32 +553,29 @@ func TestConcurrentSteps(t *testing.T) {
 func TestHandlerReturnsDuringAStep(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{http.StatusCreated, http.StatusUnprocessableEntity, http.StatusTooManyRequests} {
-		t.Run(strconv.Itoa(status), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				finish := make(chan struct{})
-				var group sync.WaitGroup
-				s := newService(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {
-					group.Go(func() {
-						_, err := core.Step(context.WithoutCancel(r.Context()), "charge", func(context.Context) (int, error) { <-finish; return 1, nil })
-						if !failure.IsUncertain(err) || !strings.Contains(err.Error(), "is settled") {
-							t.Errorf("got %v", err)
-						}
-					})
-					synctest.Wait()
-					w.WriteHeader(status)
-				}, policy.OnAbandoned(policy.Refuse))
-				if w := s.post(t.Context(), "k", payment); w.Code != status {
-					t.Errorf("got %d, want the handler's %d", w.Code, status)
-				}
-				s.wantEvent(t, event.Uncertain, 1)
-				if all := s.events.seen(); all[len(all)-1].Reason != "the handler returned during a step" {
-					t.Errorf("the reason is %q", all[len(all)-1].Reason)
-				}
-				close(finish)
-				group.Wait()
-				wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.OutcomeUnknown)
-			})
+		synctest.Test(t, func(t *testing.T) {
+			finish := make(chan struct{})
+			var group sync.WaitGroup
+			s := newService(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {
+				group.Go(func() {
+					_, err := core.Step(context.WithoutCancel(r.Context()), "charge", func(context.Context) (int, error) { <-finish; return 1, nil })
+					if !failure.IsUncertain(err) || !strings.Contains(err.Error(), "is settled") {
+						t.Errorf("got %v", err)
+					}
+				})
+				synctest.Wait()
+				w.WriteHeader(status)
+			}, policy.OnAbandoned(policy.Refuse))
+			if w := s.post(t.Context(), "k", payment); w.Code != status {
+				t.Errorf("got %d, want the handler's %d", w.Code, status)
+			}
+			s.wantEvent(t, event.Uncertain, 1)
+			if last := s.events.last(); last.Reason != "the handler returned during a step" {
+				t.Errorf("the reason is %q", last.Reason)
+			}
+			close(finish)
+			group.Wait()
+			wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.OutcomeUnknown)
 		})
 	}
 }

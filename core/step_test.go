@@ -336,11 +336,9 @@ func TestKilledAfterARelease(t *testing.T) {
 		wantCode(t, refuses.post(t.Context(), "k", payment), http.StatusConflict, problem.OutcomeUnknown)
 		refuses.wantEvent(t, event.LeaseExpired, 1)
 		told := false
-		recovers := newService(t, store, h.ServeHTTP, policy.OnAbandoned(policy.Recover(
-			func(_ context.Context, a policy.Abandoned) (*policy.Response, error) {
+		recovers := newService(t, store, h.ServeHTTP, lookingInto(func(_ context.Context, a policy.Abandoned) {
 				told = a.Step == "" && a.Attempt == 3
-				return nil, nil //nolint:nilnil // a RecoverFunc that found no effect
-			})))
+}))
 		recovers.post(t.Context(), "k", payment)
 		recovers.wantRuns(t, 1)
 		if !told {
@@ -448,10 +446,9 @@ func TestTheStepThatWasCutOffAndCleared(t *testing.T) {
 			default:
 				failure.MarkUncertain(r.Context())
 			}
-		}, policy.OnAbandoned(policy.Recover(func(_ context.Context, a policy.Abandoned) (*policy.Response, error) {
+		}, lookingInto(func(_ context.Context, a policy.Abandoned) {
 			cut = append(cut, fmt.Sprintf("%d: %q", a.Attempt, a.Step))
-			return nil, nil //nolint:nilnil // a RecoverFunc that found no effect
-		})))
+}))
 		for range 4 {
 			s.post(t.Context(), "k", payment)
 		}

@@ -45,13 +45,10 @@ func TestClearedKeyIsReleased(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := abandonedStore(t)
-		noEffect := func(context.Context, policy.Abandoned) (*policy.Response, error) {
-			return nil, nil //nolint:nilnil // a RecoverFunc that found no effect
-		}
 		s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
 			failure.MarkRetryable(r.Context())
 			w.WriteHeader(http.StatusConflict)
-		}, policy.OnAbandoned(policy.Recover(noEffect)))
+		}, recovering(nil, nil))
 		s.post(t.Context(), "k", payment)
 		s.wantEvent(t, event.Retryable, 1)
 		s.post(t.Context(), "k", `{"amount":7}`)
@@ -63,14 +60,11 @@ func TestClearedKeyIsReleased(t *testing.T) {
 func TestMarksOfRecoverFuncDoNotCount(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := abandonedStore(t)
-		find := func(ctx context.Context, _ policy.Abandoned) (*policy.Response, error) {
+		s := newService(t, abandonedStore(t), responding(http.StatusServiceUnavailable), lookingInto(func(ctx context.Context, _ policy.Abandoned) {
 			if !failure.MarkUncertain(ctx) || !failure.MarkExecuted(ctx) {
 				t.Error("a mark in the RecoverFunc returned false")
 			}
-			return nil, nil //nolint:nilnil // a RecoverFunc that found no effect
-		}
-		s := newService(t, store, responding(http.StatusServiceUnavailable), policy.OnAbandoned(policy.Recover(find)), policy.Release("503"))
+		}), policy.Release("503"))
 		s.post(t.Context(), "k", payment)
 		s.wantEvent(t, event.DeleteKey, 1)
 	})
@@ -80,11 +74,7 @@ func TestMarksOfRecoverFuncDoNotCount(t *testing.T) {
 func TestListsDoNotDecideAboutRecoverFuncs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := abandonedStore(t)
-		find := func(context.Context, policy.Abandoned) (*policy.Response, error) {
-			return &policy.Response{Status: http.StatusPaymentRequired}, nil
-		}
-		s := newService(t, store, created, policy.OnAbandoned(policy.Recover(find)), policy.Release("4xx"))
+		s := newService(t, abandonedStore(t), created, recovering(&policy.Response{Status: http.StatusPaymentRequired}, nil), policy.Release("4xx"))
 		for range 2 {
 			if w := s.post(t.Context(), "k", payment); w.Code != http.StatusPaymentRequired {
 				t.Errorf("got %d", w.Code)
@@ -164,28 +154,24 @@ func TestDuplicateClaimsWhileKeyIsLeftAbandoned(t *testing.T) {
 // the key, under every OnAbandoned.
 func TestUncertainCalls(t *testing.T) {
 	t.Parallel()
-	broken := errors.New("broken")
 	type row struct {
 		err  error
-		want error // of the second call
+		want error // of the second call; nil is the stored error
 	}
 	each(t, map[string]row{
-		"uncertain": {failure.Uncertain(broken), core.ErrOutcomeUnknown},
-		"ordinary":  {broken, broken},
-		"permanent": {failure.Permanent(broken), nil},
-	}, func(t *testing.T, c row) {
+		"uncertain": {failure.Uncertain(errBroken), core.ErrOutcomeUnknown},
+		"ordinary":  {errBroken, errBroken},
+		"permanent": {failure.Permanent(errBroken), nil},
+	}, func(t *testing.T, row row) {
 		engine := engineOf(t, memstore.New())
 		call := core.Call{Scope: "orders", Name: "charge", Key: "k", Route: engine.MustRoute(policy.OnAbandoned(policy.Refuse))}
-		charge := func(context.Context) (int, error) { return 0, c.err }
-		if _, _, err := core.Do(t.Context(), engine, call, charge); !errors.Is(err, broken) {
+		charge := func(context.Context) (int, error) { return 0, row.err }
+		if _, _, err := core.Do(t.Context(), engine, call, charge); !errors.Is(err, errBroken) {
 			t.Errorf("the first call returned %v", err)
 		}
 		_, info, err := core.Do(t.Context(), engine, call, charge)
-		switch {
-		case c.want != nil && !errors.Is(err, c.want):
-			t.Errorf("the second call returned %v, want %v", err, c.want)
-		case c.want == nil && (!info.Replayed || !failure.IsPermanent(err)):
-			t.Errorf("the second call returned %v, want the stored error", err)
+		if row.want != nil && !errors.Is(err, row.want) || row.want == nil && (!info.Replayed || !failure.IsPermanent(err)) {
+			t.Errorf("the second call returned %v, want %v or the stored error", err, row.want)
 		}
 	})
 }
