@@ -10,9 +10,11 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -155,6 +157,137 @@ func TestBodyTakesBoundedMemory(t *testing.T) { //nolint:paralleltest // others 
 					t.Errorf("got %d %s", w.Code, w.Body)
 				}
 			})
+		}
+	}
+}
+
+// memoryNow returns all bytes that were ever allocated, and after a collection those that are
+// in use.
+func memoryNow() (allocated, inUse int64) {
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	allocated = int64(stats.TotalAlloc)
+	runtime.GC()
+	runtime.GC() // the second collection empties sync.Pools
+	runtime.ReadMemStats(&stats)
+	return allocated, int64(stats.HeapAlloc)
+}
+
+// Case 87: a client that announces a large body and does not send it costs little.
+func TestAnnouncedBodyIsNotTrusted(t *testing.T) { //nolint:paralleltest // others would allocate in between
+	skipUnderRace(t)
+	const announced = 512 << 20
+	s := newService(t, memstore.New(), created, policy.MaxRequestBytes(1<<30))
+	for _, sent := range []int{0, 1, 4 << 10, 100 << 10, 1 << 20} {
+		body := io.MultiReader(bytes.NewReader(make([]byte, sent)), iotest.ErrReader(io.ErrUnexpectedEOF))
+		r := httptest.NewRequest(http.MethodPost, "/payments", body)
+		r.Header = newPost(t.Context(), "k", payment).Header
+		r.ContentLength = announced
+		var w *httptest.ResponseRecorder
+		allocated := allocatedBy(func() {
+			w = sendTo(s.handler, r)
+		})
+		wantCode(t, w, http.StatusBadRequest, problem.BodyUnreadable)
+		if most := int64(128<<10 + 10*sent); allocated > most {
+			t.Errorf("%d bytes of %d cost %d bytes of memory, want at most %d", sent, announced, allocated, most)
+		}
+	}
+	s.wantRuns(t, 0)
+}
+
+// Case 87: a body of unknown length costs at most five times its length.
+func TestBodyOfUnknownLength(t *testing.T) { //nolint:paralleltest // others would allocate in between
+	skipUnderRace(t)
+	s := newService(t, memstore.New(), created, policy.MaxRequestBytes(1<<30))
+	for i, size := range []int{1 << 20, 1<<20 + 1, 3 << 20, 8<<20 + 1} {
+		text := largeDocument(size).text
+		for _, request := range []string{"first", "replay"} {
+			r := httptest.NewRequest(http.MethodPost, "/payments", iotest.OneByteReader(bytes.NewReader(text)))
+			r.Header = newPost(t.Context(), fmt.Sprint(i), payment).Header
+			if r.ContentLength != -1 {
+				t.Fatal("the length is known")
+			}
+			w := httptest.NewRecorder()
+			if allocated := allocatedBy(func() { s.handler.ServeHTTP(w, r) }); allocated > 5*int64(len(text))+256<<10 {
+				t.Errorf("%s of %d bytes: %.2f times its length", request, size, float64(allocated)/float64(len(text)))
+			}
+		}
+	}
+	s.wantRuns(t, 4)
+}
+
+// Case 87: a body of many tiny members costs a multiple of its length, which is bounded.
+func TestHostileBodyTakesBoundedMemory(t *testing.T) { //nolint:paralleltest // others would allocate in between
+	skipUnderRace(t)
+	const size, most = 4 << 20, 16
+	again := func(piece string) func(int) string { return func(int) string { return piece } }
+	for name, text := range map[string][]byte{
+		"the shortest members":  filled(size, `{`, `}`, again(`"b":0,"":0`)),
+		"members in reverse":    filled(size, `{`, `}`, func(i int) string { return fmt.Sprintf(`"%06d":1`, 999_999-i) }),
+		"names that are folded": filled(size, `{`, `}`, again(`"é":0,"":0`)),
+		"names without UTF-8":   filled(size, `{`, `}`, again("\"\xff\xff\xff\":0,\"\":0")),
+		"small objects":         filled(size, `[`, `]`, again(`{"b":0,"a":0}`)),
+		"a nest of objects":     filled(size, `[`, `]`, again(strings.Repeat(`{"b":1,"a":`, 300)+`0`+strings.Repeat(`}`, 300))),
+		"members at the end":    filled(size, `{"z":"`+strings.Repeat("z", size/2)+`",`, `}`, again(`"b":0,"":0`)),
+		"members at the start":  append(filled(size/8, `{`, `,`, again(`"b":0,"":0`)), `"z":"`+strings.Repeat("z", size*7/8)+`"}`...),
+	} {
+		t.Run(name, func(t *testing.T) {
+			body := largeBody{mediaType: "application/json"}
+			s := newService(t, memstore.New(), created, policy.MaxRequestBytes(1<<30))
+			for _, request := range []string{"first", "replay"} {
+				allocated := allocatedBy(func() { body.send(s.handler, text) })
+				if ratio := float64(allocated) / float64(len(text)); ratio > most {
+					t.Errorf("%s: %.2f times its length, want at most %d", request, ratio, most)
+				} else {
+					t.Logf("%s: %.2f times its length", request, ratio)
+				}
+			}
+			s.wantRuns(t, 1)
+		})
+	}
+}
+
+// Case 87: KeyField reads the body once more. The memory of the first pass is free
+// before the second pass, and a handler runs beside its body alone.
+func TestKeyFieldTakesBoundedMemory(t *testing.T) { //nolint:paralleltest // others would allocate in between
+	skipUnderRace(t)
+	for _, size := range []int{1 << 20, 5 << 20, 24 << 20} {
+		body := largeDocument(size)
+		var allocated, inUse, toScope, kept int64
+		scope := func(r *http.Request) (string, error) { // between both passes
+			now, used := memoryNow()
+			toScope, kept = now-allocated, used-inUse
+			allocated, _ = memoryNow()
+			return bearer(r)
+		}
+		engine, err := core.New(memstore.New(), core.ScopeBy(scope), core.WithObserver(discarded{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		held := int64(0)
+		handler := engine.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, used := memoryNow()
+			held = used - inUse
+			created(w, r)
+		}), policy.KeyField("request_id"), policy.Required(true), policy.MaxRequestBytes(1<<30))
+		const small = 256 << 10
+		most := int64(size)*5/2 + small
+		for _, request := range []string{"first", "replay"} {
+			_, inUse = memoryNow()
+			allocated, _ = memoryNow()
+			w := body.send(handler, body.text)
+			if w.Code != http.StatusCreated {
+				t.Fatalf("got %d %s", w.Code, w.Body)
+			}
+			now, _ := memoryNow()
+			if peak := max(toScope, kept+now-allocated); peak > most {
+				t.Errorf("%s of %d MiB: %.2f times its length", request, size>>20, float64(peak)/float64(size))
+			}
+			if kept > int64(size)*6/5+small || held > int64(size)*6/5+small {
+				t.Errorf("%s of %d MiB: %.2f times its length is in use between the passes, %.2f in the handler",
+					request, size>>20, float64(kept)/float64(size), float64(held)/float64(size))
+			}
+			runtime.KeepAlive(w)
 		}
 	}
 }

@@ -201,10 +201,10 @@ func TestPanickingScopeAndRecoverFunc(t *testing.T) {
 			return "alice", nil
 		}, core.WithObserver(seen))
 		handler := engine.Handler(http.HandlerFunc(created), lookingInto(func(context.Context, policy.Abandoned) {
-				if broken == "recover" {
-					panic("recover bug")
-				}
-}))
+			if broken == "recover" {
+				panic("recover bug")
+			}
+		}))
 		claimOfAnotherVersion(t, store, time.Second)
 		advance(2 * time.Second)
 		for _, broken = range []string{"scope", "recover"} {

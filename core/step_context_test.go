@@ -66,7 +66,9 @@ func TestStepsThatAreRefused(t *testing.T) {
 		"a name too long": {func(ctx context.Context) error { return step(ctx, strings.Repeat("x", 101), never) }, "has 101 bytes: give at most 100"},
 		"a name of bytes": {func(ctx context.Context) error { return step(ctx, "\xff", never) }, "give at most 100 bytes of UTF-8"},
 		"a name used twice": {
-			func(ctx context.Context) error { return errors.Join(step(ctx, "charge", one), step(ctx, "charge", never)) },
+			func(ctx context.Context) error {
+				return errors.Join(step(ctx, "charge", one), step(ctx, "charge", never))
+			},
 			`step "charge" was not called: a step of this name was called before in this run`,
 		},
 		"inside a step": {func(ctx context.Context) error {
@@ -220,10 +222,10 @@ func TestStepInARecoverFunc(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := abandonedStore(t)
 		s := newService(t, store, created, lookingInto(func(ctx context.Context, _ policy.Abandoned) {
-				if _, err := core.Step(ctx, "charge", wantNoCall(t)); err == nil || !strings.Contains(err.Error(), "inside a RecoverFunc") {
-					t.Errorf("got %v", err)
-				}
-}))
+			if _, err := core.Step(ctx, "charge", wantNoCall(t)); err == nil || !strings.Contains(err.Error(), "inside a RecoverFunc") {
+				t.Errorf("got %v", err)
+			}
+		}))
 		wantFirst(t, s.post(t.Context(), "k", payment))
 	})
 }

@@ -337,8 +337,8 @@ func TestKilledAfterARelease(t *testing.T) {
 		refuses.wantEvent(t, event.LeaseExpired, 1)
 		told := false
 		recovers := newService(t, store, h.ServeHTTP, lookingInto(func(_ context.Context, a policy.Abandoned) {
-				told = a.Step == "" && a.Attempt == 3
-}))
+			told = a.Step == "" && a.Attempt == 3
+		}))
 		recovers.post(t.Context(), "k", payment)
 		recovers.wantRuns(t, 1)
 		if !told {
@@ -448,7 +448,7 @@ func TestTheStepThatWasCutOffAndCleared(t *testing.T) {
 			}
 		}, lookingInto(func(_ context.Context, a policy.Abandoned) {
 			cut = append(cut, fmt.Sprintf("%d: %q", a.Attempt, a.Step))
-}))
+		}))
 		for range 4 {
 			s.post(t.Context(), "k", payment)
 		}
@@ -458,14 +458,23 @@ func TestTheStepThatWasCutOffAndCleared(t *testing.T) {
 	})
 }
 
-// A key that is new again finds no steps.
+// A key that is new again finds no steps. A key that was released is not remembered: a run
+// that was released has no outcome.
 func TestStepsEndWithTheirRun(t *testing.T) {
 	t.Parallel()
-	each(t, map[string]int{"a response": 201, "a release": 429}, func(t *testing.T, status int) {
-		h := &stepping{charge: funcs{returning(1, nil)}, status: []int{status, 201}}
-		s := newService(t, memstore.New(), h.ServeHTTP, policy.TTL(time.Minute))
+	type row struct {
+		status   int
+		remember time.Duration
+	}
+	each(t, map[string]row{
+		"a response":                 {201, 0},
+		"a release":                  {429, 0},
+		"a release, with tombstones": {429, time.Hour},
+	}, func(t *testing.T, row row) {
+		h := &stepping{charge: funcs{returning(1, nil)}, status: []int{row.status, 201}}
+		s := newService(t, memstore.New(), h.ServeHTTP, policy.TTL(time.Minute), policy.Remember(row.remember))
 		s.post(t.Context(), "k", payment)
-		advance(2 * time.Minute)
+		advance(5 * time.Minute)
 		s.post(t.Context(), "k", payment)
 		s.wantRuns(t, 2)
 		h.wantCalls(t, 2)
