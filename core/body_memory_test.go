@@ -260,10 +260,7 @@ func TestKeyFieldTakesBoundedMemory(t *testing.T) { //nolint:paralleltest // oth
 			allocated, _ = memoryNow()
 			return bearer(r)
 		}
-		engine, err := core.New(memstore.New(), core.ScopeBy(scope), core.WithObserver(discarded{}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		engine := engineFor(t, memstore.New(), core.ScopeBy(scope), core.WithObserver(discarded{}))
 		held := int64(0)
 		handler := engine.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, used := memoryNow()

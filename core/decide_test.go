@@ -15,6 +15,7 @@ import (
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -295,9 +296,7 @@ func TestBeginAndFinish(t *testing.T) {
 	if key := core.KeyFrom(decision.Run.Context()); key != "42" {
 		t.Errorf("KeyFrom is %q", key)
 	}
-	if err := engine.Finish(decision.Run, failure.Outcome{Status: http.StatusOK}, core.Response{Body: []byte("sent")}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, engine.Finish(decision.Run, failure.Outcome{Status: http.StatusOK}, core.Response{Body: []byte("sent")}))
 	if decision.Run.Context().Err() == nil {
 		t.Error("the run's context outlives Finish")
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/fingerprint"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -59,9 +60,7 @@ func TestDoRunsOnceAndReplays(t *testing.T) {
 			t.Errorf("%+v returned %+v, %v, want a run of its own", other, info, err)
 		}
 	}
-	if n := s.runs.Load(); n != 4 {
-		t.Errorf("it ran %d times, want 4", n)
-	}
+	s.wantRuns(t, 4)
 }
 
 // A call's name is never read as a pattern with a method.
@@ -99,68 +98,58 @@ func TestDoRefusesAnotherInput(t *testing.T) {
 func TestDoAndErrors(t *testing.T) {
 	t.Parallel()
 	broke := errors.New("card declined")
-	tests := []struct {
-		name   string
+	type row struct {
 		err    error
 		mark   bool
 		kept   bool
 		result event.Result
-	}{
-		{"an error releases the key", broke, false, false, event.DeleteKey},
-		{"a retryable one, too", failure.Retryable(broke), false, false, event.Retryable},
-		{"a permanent one is kept", failure.Permanent(broke), false, true, event.Failed},
-		{"any is kept after the point of no return", broke, true, true, event.Failed},
-		{"even a retryable one", failure.Retryable(broke), true, true, event.Failed},
 	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			s := newService(t, memstore.New(), created)
-			for try := range 2 {
-				got, info, err := core.Do(t.Context(), s.Engine, chargeCall("k", nil), func(ctx context.Context) (receipt, error) {
-					if test.mark {
-						failure.MarkExecuted(ctx)
-					}
-					return receipt{s.runs.Add(1)}, test.err
-				})
-				if got != (receipt{}) || err == nil || err.Error() != "card declined" || failure.IsPermanent(err) != test.kept {
-					t.Errorf("call %d returned %+v, %v", try+1, got, err)
+	each(t, map[string]row{
+		"an error releases the key":                {broke, false, false, event.DeleteKey},
+		"a retryable one, too":                     {failure.Retryable(broke), false, false, event.Retryable},
+		"a permanent one is kept":                  {failure.Permanent(broke), false, true, event.Failed},
+		"any is kept after the point of no return": {broke, true, true, event.Failed},
+		"even a retryable one":                     {failure.Retryable(broke), true, true, event.Failed},
+	}, func(t *testing.T, row row) {
+		s := newService(t, memstore.New(), created)
+		for try := range 2 {
+			got, info, err := core.Do(t.Context(), s.Engine, chargeCall("k", nil), func(ctx context.Context) (receipt, error) {
+				if row.mark {
+					failure.MarkExecuted(ctx)
 				}
-				if replayed := try > 0 && test.kept; info.Replayed != replayed || errors.Is(err, broke) == replayed {
-					t.Errorf("call %d: %+v, %v", try+1, info, err)
-				}
+				return receipt{s.runs.Add(1)}, row.err
+			})
+			if got != (receipt{}) || err == nil || err.Error() != "card declined" || failure.IsPermanent(err) != row.kept {
+				t.Errorf("call %d returned %+v, %v", try+1, got, err)
 			}
-			want := int64(2)
-			if test.kept {
-				want = 1
+			if replayed := try > 0 && row.kept; info.Replayed != replayed || errors.Is(err, broke) == replayed {
+				t.Errorf("call %d: %+v, %v", try+1, info, err)
 			}
-			if s.runs.Load() != want || s.events.count(test.result) != int(want) {
-				t.Errorf("it ran %d times, want %d: %v", s.runs.Load(), want, s.events.results())
-			}
-		})
-	}
+		}
+		runs := 2
+		if row.kept {
+			runs = 1
+		}
+		s.wantRuns(t, int64(runs))
+		s.wantEvent(t, row.result, runs)
+	})
 }
 
 func TestDoPanics(t *testing.T) {
 	t.Parallel()
 	for _, executed := range []bool{false, true} {
 		s := newService(t, memstore.New(), created)
-		func() {
-			defer func() {
-				if recover() != "broken" {
-					t.Error("the panic did not continue")
-				}
-			}()
+		value := recovered(func() {
 			_, _, _ = core.Do(t.Context(), s.Engine, chargeCall("k", nil), func(ctx context.Context) (int, error) {
 				if executed {
 					failure.MarkExecuted(ctx)
 				}
 				panic("broken")
 			})
-		}()
+		})
 		_, info, err := s.charge(t.Context(), chargeCall("k", nil))
-		if executed != info.Replayed || executed != failure.IsPermanent(err) {
-			t.Errorf("executed %t: the next call returned %+v, %v", executed, info, err)
+		if value != "broken" || executed != info.Replayed || executed != failure.IsPermanent(err) {
+			t.Errorf("executed %t: the panic became %v, and the next call returned %+v, %v", executed, value, info, err)
 		}
 	}
 }
@@ -179,9 +168,7 @@ func TestDoConcurrently(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n := s.runs.Load(); n != 1 {
-		t.Errorf("it ran %d times, want 1", n)
-	}
+	s.wantRuns(t, 1)
 }
 
 // Case 1: a caller that gives up does not stop the function half-way.
@@ -388,15 +375,13 @@ func TestDoRecovers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New()
-		call := chargeCall("k", nil)
-		if _, _, err := store.Acquire(t.Context(), storage.Claim{
+		testkit.Win(t, store, storage.Claim{
 			Key: storage.Key("orders", storage.MethodCall, "charge", "k"), Token: storage.NewToken(), Fingerprint: emptyCall,
 			LockTTL: time.Second, Retain: time.Hour,
-		}); err != nil {
-			t.Fatal(err)
-		}
+		})
 		advance(2 * time.Second) // its process died
 		s := newService(t, store, created)
+		call := chargeCall("k", nil)
 		call.Route = s.MustRoute(recovering(&policy.Response{Status: http.StatusOK, Body: []byte(`{"number":7}`)}, nil))
 		if got, info, err := s.charge(t.Context(), call); err != nil || got.Number != 7 || !info.Replayed || info.Attempt != 2 {
 			t.Errorf("it returned %+v, %+v, %v, want the recovered result", got, info, err)

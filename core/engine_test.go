@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -108,21 +109,16 @@ func TestScopeFailures(t *testing.T) {
 		"empty principal": core.ScopeBy(func(*http.Request) (string, error) { return "", nil }),
 		"fails":           core.ScopeBy(func(*http.Request) (string, error) { return "alice", errors.New("session store down") }),
 	}, func(t *testing.T, scope core.Scope) {
-		engine, err := core.New(memstore.New(), scope, core.WithObserver(&events{}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := &service{Engine: engine, handler: engine.Handler(http.HandlerFunc(created))}
-		wantCode(t, s.post(t.Context(), "k", payment), http.StatusUnauthorized, problem.PrincipalMissing)
+		engine := engineFor(t, memstore.New(), scope, core.WithObserver(&events{}))
+		wantCode(t, sendTo(engine.Handler(http.HandlerFunc(created)), newPost(t.Context(), "k", payment)), http.StatusUnauthorized, problem.PrincipalMissing)
 	})
 }
 
 func TestSharedScopeIsTheOptOut(t *testing.T) {
 	t.Parallel()
-	engine := engineOf(t, memstore.New())
-	s := &service{Engine: engine, handler: engine.Handler(http.HandlerFunc(created))}
-	wantFirst(t, s.post(t.Context(), "k", payment))
-	wantReplay(t, s.post(t.Context(), "k", payment))
+	handler := engineOf(t, memstore.New()).Handler(http.HandlerFunc(created))
+	wantFirst(t, sendTo(handler, newPost(t.Context(), "k", payment)))
+	wantReplay(t, sendTo(handler, newPost(t.Context(), "k", payment)))
 }
 
 func TestOwnProblemWriterAndReplayHeader(t *testing.T) {
@@ -131,12 +127,7 @@ func TestOwnProblemWriterAndReplayHeader(t *testing.T) {
 		w.WriteHeader(p.Status)
 		_ = json.NewEncoder(w).Encode(map[string]string{"message": p.Code + " on " + r.URL.Path})
 	}
-	engine, err := core.New(memstore.New(), core.SharedScope, core.WithProblemWriter(write),
-		core.WithReplayHeader("x-again"), core.WithObserver(&events{}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &service{Engine: engine, handler: engine.Handler(http.HandlerFunc(created))}
+	s := newServiceOf(t, memstore.New(), created, nil, core.WithProblemWriter(write), core.WithReplayHeader("x-again"))
 	s.post(t.Context(), "k", payment)
 	if w := s.post(t.Context(), "k", payment); w.Header().Get("X-Again") != "true" {
 		t.Errorf("got %v", w.Header())
@@ -191,14 +182,12 @@ func TestDeriveKey(t *testing.T) {
 	for _, key := range []string{"k", "k", "k2"} {
 		s.post(t.Context(), key, payment)
 	}
-	other := newPost(t.Context(), "k", payment)
-	other.Header.Set("Authorization", "Bearer bob")
-	sendTo(s.handler, other)
-	if derived[0] != derived[2] || derived[1] != derived[3] {
+	s.postOf("bob", "k")
+	if !slices.Equal(derived[:2], derived[2:4]) {
 		t.Error("a second attempt got another key")
 	}
 	seen := map[string]bool{}
-	for _, key := range []string{derived[0], derived[1], derived[4], derived[5], derived[6], derived[7]} {
+	for _, key := range derived[2:] {
 		if len(key) != 64 || seen[key] {
 			t.Errorf("%q is short or given twice", key)
 		}

@@ -25,10 +25,7 @@ func logged(t *testing.T, handle http.HandlerFunc, requests ...*http.Request) (s
 	t.Helper()
 	var out bytes.Buffer
 	logger := slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	engine, err := core.New(memstore.New(), core.ScopeBy(bearer), core.WithInstance("pod-1"), core.WithObserver(event.Log(logger)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	engine := engineFor(t, memstore.New(), core.ScopeBy(bearer), core.WithInstance("pod-1"), core.WithObserver(event.Log(logger)))
 	handler := engine.Handler(handle, policy.Required(false))
 	for _, r := range requests {
 		sendTo(handler, r)
@@ -82,60 +79,38 @@ func TestLogLines(t *testing.T) {
 func TestLogLevels(t *testing.T) {
 	t.Parallel()
 	subject := event.About(http.MethodPost, "/payments", "alice", "k", "pod-1")
-	for _, c := range []struct {
-		event event.Event
-		want  string
-	}{
-		{event.Event{Result: event.Execute}, "DEBUG"},
-		{event.Event{Result: event.NoKey}, "DEBUG"},
-		{event.Event{Result: event.Skipped}, "DEBUG"},
-		{event.Event{Result: event.LeaseRenewed}, "DEBUG"},
-		{event.Event{Result: event.Replay}, "DEBUG"},
-		{event.Event{Result: event.Replay, Observed: true}, "INFO"}, // a second effect
-		{event.Event{Result: event.Completed, Status: http.StatusCreated}, "DEBUG"},
-		{event.Event{Result: event.Completed, Panicked: true}, "WARN"},
-		{event.Event{Result: event.Failed, Status: http.StatusPaymentRequired}, "DEBUG"},
-		{event.Event{Result: event.Failed, Status: http.StatusInternalServerError}, "INFO"},
-		{event.Event{Result: event.Failed, Panicked: true}, "WARN"},
-		{event.Event{Result: event.Unreplayable, Status: http.StatusOK}, "INFO"},
-		{event.Event{Result: event.Unreplayable, Status: http.StatusOK, Observed: true}, "DEBUG"},
-		{event.Event{Result: event.InProgress}, "INFO"},
-		{event.Event{Result: event.KeyReused}, "INFO"},
-		{event.Event{Result: event.NotReplayable}, "INFO"},
-		{event.Event{Result: event.KeyExpired}, "INFO"},
-		{event.Event{Result: event.ScopeLimited}, "INFO"},
-		{event.Event{Result: event.Refused}, "INFO"},
-		{event.Event{Result: event.Retryable}, "INFO"},
-		{event.Event{Result: event.DeleteKey}, "INFO"},
-		{event.Event{Result: event.Reconciled}, "INFO"},
-		{event.Event{Result: event.SettledByHand}, "INFO"},
-		{event.Event{Result: event.Forgotten}, "INFO"},
-		{event.Event{Result: event.Revealed}, "INFO"},
-		{event.Event{Result: event.OutcomeUnknown}, "WARN"},
-		{event.Event{Result: event.Unavailable}, "WARN"},
-		{event.Event{Result: event.WrongSetup}, "WARN"},
-		{event.Event{Result: event.Uncertain}, "WARN"},
-		{event.Event{Result: event.SettleDeferred}, "WARN"},
-		{event.Event{Result: event.NotConfirmed}, "WARN"},
-		{event.Event{Result: event.LeaseLost}, "WARN"},
-		{event.Event{Result: event.LeaseExpired}, "WARN"},
-		{event.Event{Result: event.RunTooLong}, "WARN"},
-		{event.Event{Result: event.RecoverError}, "WARN"},
-		{event.Event{Result: event.TransactionUnused}, "WARN"},
-		{event.Event{Result: event.ReconcileGaveUp}, "WARN"},
-		{event.Event{Result: event.StoreError, Subject: &subject}, "DEBUG"}, // the decision follows
-		{event.Event{Result: event.StoreError, Subject: &subject, Attempt: 1}, "WARN"},
-		{event.Event{Result: event.StoreError}, "WARN"}, // of Engine.Reconcile
-		{event.Event{Result: event.Unprotected}, "ERROR"},
-		{event.Event{Result: event.ResponseLost}, "ERROR"},
-		{event.Event{Result: event.CallbackPanicked}, "ERROR"},
-		{event.Event{Result: "by LogAt"}, "ERROR"},
+	plain := func(results ...event.Result) (all []event.Event) {
+		for _, result := range results {
+			all = append(all, event.Event{Result: result})
+		}
+		return all
+	}
+	for level, all := range map[string][]event.Event{
+		"DEBUG": append(plain(event.Execute, event.NoKey, event.Skipped, event.LeaseRenewed, event.Replay),
+			event.Event{Result: event.Completed, Status: http.StatusCreated},
+			event.Event{Result: event.Failed, Status: http.StatusPaymentRequired},
+			event.Event{Result: event.Unreplayable, Status: http.StatusOK, Observed: true},
+			event.Event{Result: event.StoreError, Subject: &subject}), // the decision follows
+		"INFO": append(plain(event.InProgress, event.KeyReused, event.NotReplayable, event.KeyExpired, event.ScopeLimited, event.Refused,
+			event.Retryable, event.DeleteKey, event.Reconciled, event.SettledByHand, event.Forgotten, event.Revealed),
+			event.Event{Result: event.Replay, Observed: true}, // a second effect
+			event.Event{Result: event.Failed, Status: http.StatusInternalServerError},
+			event.Event{Result: event.Unreplayable, Status: http.StatusOK}),
+		"WARN": append(plain(event.OutcomeUnknown, event.Unavailable, event.WrongSetup, event.Uncertain, event.SettleDeferred,
+			event.NotConfirmed, event.LeaseLost, event.LeaseExpired, event.RunTooLong, event.RecoverError, event.TransactionUnused,
+			event.ReconcileGaveUp, event.StoreError), // the last one of Engine.Reconcile
+			event.Event{Result: event.Completed, Panicked: true},
+			event.Event{Result: event.Failed, Panicked: true},
+			event.Event{Result: event.StoreError, Subject: &subject, Attempt: 1}),
+		"ERROR": plain(event.Unprotected, event.ResponseLost, event.CallbackPanicked, "by LogAt"),
 	} {
-		var out bytes.Buffer
-		logger := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))
-		event.Log(logger, event.LogAt(slog.LevelError, "by LogAt")).Observe(t.Context(), c.event)
-		if !strings.Contains(out.String(), "level="+c.want) {
-			t.Errorf("%+v: %swant %s", c.event, out.String(), c.want)
+		for _, happened := range all {
+			var out bytes.Buffer
+			logger := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))
+			event.Log(logger, event.LogAt(slog.LevelError, "by LogAt")).Observe(t.Context(), happened)
+			if !strings.Contains(out.String(), "level="+level) {
+				t.Errorf("%+v: %swant %s", happened, out.String(), level)
+			}
 		}
 	}
 }
@@ -147,20 +122,22 @@ func TestOneLineForAnUnreachableStore(t *testing.T) {
 	store := newFaultyStore()
 	store.acquire = failUnapplied
 	engine := engineOf(t, store, core.WithObserver(event.Log(slog.New(slog.NewTextHandler(&out, nil)))))
-	over, cancel := context.WithCancel(t.Context())
-	cancel()
-	defer func() { _ = engine.Shutdown(over) }() // ends the release of the claim
+	defer abort(engine) // ends the release of the claim
 	sendTo(engine.Handler(http.HandlerFunc(created)), newPost(t.Context(), "k", payment))
-	got := out.String()
-	for _, part := range []string{
-		"level=WARN", "result=unavailable", "status=503", `error="connection refused"`, "record=" + engine.StorageKey("\x00shared", http.MethodPost, "/payments", "k"),
-	} {
-		if !strings.Contains(got, part) {
-			t.Errorf("no %s in %s", part, got)
+	wantLine(t, out.String(), "level=WARN", "result=unavailable", "status=503", `error="connection refused"`,
+		"record="+engine.StorageKey("\x00shared", http.MethodPost, "/payments", "k"))
+}
+
+// wantLine checks that a log is one line, with these parts.
+func wantLine(t *testing.T, log string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(log, part) {
+			t.Errorf("no %s in %s", part, log)
 		}
 	}
-	if strings.Count(got, "\n") != 1 {
-		t.Errorf("more than one line: %s", got)
+	if strings.Count(log, "\n") != 1 {
+		t.Errorf("more than one line: %s", log)
 	}
 }
 
@@ -249,30 +226,16 @@ func TestEventHashes(t *testing.T) {
 
 func TestEventNamesTheRoute(t *testing.T) {
 	t.Parallel()
-	seen := &events{}
-	engine := engineOf(t, memstore.New(), core.WithObserver(seen))
+	s := newService(t, memstore.New(), created)
 	mux := http.NewServeMux()
-	mux.Handle("POST /members/{id}", engine.Handler(http.HandlerFunc(created)))
+	mux.Handle("POST /members/{id}", s.handler)
 	r := newPost(t.Context(), "k", payment)
 	r.URL.Path = "/members/17"
 	sendTo(mux, r)
-	for _, event := range seen.all {
+	for _, event := range s.events.seen() {
 		if event.Route != "POST /members/{id}" || event.Endpoint() != "POST /members/{id}" {
 			t.Errorf("route %q, endpoint %q", event.Route, event.Endpoint())
 		}
-	}
-}
-
-// With the guard around the router, the pattern is known when the run ends.
-func TestEventNamesTheRouteOfARouterInside(t *testing.T) {
-	t.Parallel()
-	seen := &events{}
-	engine := engineOf(t, memstore.New(), core.WithObserver(seen))
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST /payments", created)
-	sendTo(engine.Handler(mux), newPost(t.Context(), "k", payment))
-	if last := seen.all[len(seen.all)-1]; last.Result != event.Completed || last.Route != "POST /payments" {
-		t.Errorf("got %s of %q", last.Result, last.Route)
 	}
 }
 
@@ -285,13 +248,5 @@ func TestLogObserverWithoutALogger(t *testing.T) { //nolint:paralleltest // it c
 	observer := event.Log(nil)
 	observer.Observe(context.Background(), event.Event{Result: event.ResponseLost, Err: errStoreDown, Attempt: 2})
 	observer.Observe(context.Background(), event.Event{Result: event.Execute}) // Debug: not wanted
-	got := out.String()
-	for _, part := range []string{"level=ERROR", "result=response_lost", `error="connection refused"`, "attempt=2"} {
-		if !strings.Contains(got, part) {
-			t.Errorf("no %s in %s", part, got)
-		}
-	}
-	if strings.Count(got, "\n") != 1 {
-		t.Errorf("more than one line: %s", got)
-	}
+	wantLine(t, out.String(), "level=ERROR", "result=response_lost", `error="connection refused"`, "attempt=2")
 }

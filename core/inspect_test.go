@@ -19,6 +19,7 @@ import (
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -62,9 +63,7 @@ func TestSettledByHand(t *testing.T) {
 			t.Errorf("another attempt than the record's: %v, want %v", err, storage.ErrNotAbandoned)
 		}
 		s.wantEvent(t, event.SettledByHand, 0)
-		if err := i.Settle(t.Context(), keyOfPayment(s), 1, test.confirmation, ortiz); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, i.Settle(t.Context(), keyOfPayment(s), 1, test.confirmation, ortiz))
 		last := s.events.last()
 		if last.Result != event.SettledByHand || last.Operator != "m.ortiz" || last.Reason != "INC-2291" || last.Record != keyOfPayment(s) || last.Attempt != 1 {
 			t.Errorf("the event is %+v, want one with the operator, the reason, the record and the attempt", last)
@@ -181,9 +180,7 @@ func TestWaitingResponsesAreShown(t *testing.T) {
 func TestReady(t *testing.T) {
 	t.Parallel()
 	s := newService(t, checkedStore{memstore.New(), nil}, created)
-	if err := s.Ready(t.Context()); err != nil {
-		t.Error(err)
-	}
+	testkit.Must(t, s.Ready(t.Context()))
 	broken := newService(t, checkedStore{memstore.New(), errStoreDown}, created)
 	if err := broken.Ready(t.Context()); !errors.Is(err, errStoreDown) {
 		t.Errorf("with a broken store: %v, want %v", err, errStoreDown)

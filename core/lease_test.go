@@ -103,24 +103,31 @@ func TestWaitEnds(t *testing.T) {
 	})
 }
 
+// failsFirst takes some time. Its first run releases the key, and the others are created's.
+func failsFirst(d time.Duration) http.HandlerFunc {
+	var runs atomic.Int64
+	return func(w http.ResponseWriter, r *http.Request) {
+		advance(d)
+		if runs.Add(1) == 1 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		created(w, r)
+	}
+}
+
+// A waiter runs when the key is released, and has the whole of MaxRun.
 func TestWaiterRunsWhenTheKeyIsReleased(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var tries atomic.Int64
-		s := newService(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {
-			advance(time.Second)
-			if tries.Add(1) == 1 {
-				w.WriteHeader(http.StatusServiceUnavailable)
-				return
-			}
-			created(w, r)
-		}, policy.Wait(time.Minute))
+		s := newService(t, memstore.New(), failsFirst(4*time.Second), policy.Wait(time.Minute), policy.MaxRun(5*time.Second))
 		var group sync.WaitGroup
 		defer group.Wait()
 		group.Go(func() { s.post(t.Context(), "k", payment) })
 		synctest.Wait()
 		wantFirst(t, s.post(t.Context(), "k", payment))
 		s.wantRuns(t, 2)
+		s.wantEvent(t, event.RunTooLong, 0)
 	})
 }
 
@@ -179,46 +186,32 @@ func untilCancelled(cause *error) http.HandlerFunc {
 	}
 }
 
-// Case 7: another attempt holds the lease. The handler's context ends with that cause.
-func TestLeaseLostToAnotherAttempt(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		store := newFaultyStore()
-		var cause error
-		s := newService(t, store, untilCancelled(&cause), policy.LockTTL(3*time.Second))
-		store.set(&store.extend)(failing(storage.ErrLeaseLost))
-		start := time.Now()
-		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress)
-		if !errors.Is(cause, storage.ErrLeaseLost) {
-			t.Errorf("the cause is %v", cause)
-		}
-		if after := time.Since(start); after != time.Second {
-			t.Errorf("noticed after %v, want at the first renewal", after)
-		}
-		synctest.Wait() // until the event, which follows the end of the context
-		s.wantEvent(t, event.LeaseLost, 1)
-	})
-}
-
-// Case 7: the store cannot be reached until the lease may have ended.
+// Case 7: another attempt holds the lease, or the store cannot be reached until the lease may have
+// ended. The handler's context ends with that cause.
 func TestLeaseThatCannotBeRenewedIsLostInTime(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	type row struct {
+		fault func(func() error) error
+		after time.Duration
+	}
+	each(t, map[string]row{
+		"lost at the first renewal": {failing(storage.ErrLeaseLost), time.Second},
+		"unreachable to the end":    {failUnapplied, 3 * time.Second},
+	}, func(t *testing.T, row row) {
 		store := newFaultyStore()
 		var cause error
 		s := newService(t, store, untilCancelled(&cause), policy.LockTTL(3*time.Second))
-		store.set(&store.extend)(failUnapplied)
+		store.set(&store.extend)(row.fault)
 		start := time.Now()
-		s.post(t.Context(), "k", payment)
-		if !errors.Is(cause, storage.ErrLeaseLost) {
-			t.Errorf("the cause is %v", cause)
-		}
-		if after := time.Since(start); after != 3*time.Second {
-			t.Errorf("cancelled after %v, want when the lease may have ended", after)
+		w := s.post(t.Context(), "k", payment)
+		if after := time.Since(start); !errors.Is(cause, storage.ErrLeaseLost) || after != row.after {
+			t.Errorf("cancelled after %v by %v, want ErrLeaseLost after %v", after, cause, row.after)
 		}
 		synctest.Wait() // until the event, which follows the end of the context
 		s.wantEvent(t, event.LeaseLost, 1)
-		if s.events.count(event.StoreError) == 0 {
+		if row.after == time.Second {
+			wantCode(t, w, http.StatusConflict, problem.InProgress)
+		} else if s.events.count(event.StoreError) == 0 {
 			t.Error("the failed renewals were not reported")
 		}
 	})
@@ -315,30 +308,6 @@ func TestMaxRunCancelsTheHandlerAndRenewsNoMore(t *testing.T) {
 		}
 		wantCode(t, stubborn.post(t.Context(), "k2", payment), http.StatusConflict, problem.InProgress)
 		wantFirst(t, other.post(t.Context(), "k2", payment))
-	})
-}
-
-// A handler that begins after a wait for another handler has the whole of MaxRun.
-func TestMaxRunBeginsWithTheHandler(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var tries atomic.Int64
-		s := newService(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {
-			advance(4 * time.Second)
-			if tries.Add(1) == 1 {
-				w.WriteHeader(http.StatusServiceUnavailable)
-				return
-			}
-			if err := r.Context().Err(); err != nil {
-				t.Errorf("the context has ended after 4s of MaxRun's 5s: %v", context.Cause(r.Context()))
-			}
-			created(w, r)
-		}, policy.Wait(time.Minute), policy.MaxRun(5*time.Second))
-		var group sync.WaitGroup
-		defer group.Wait()
-		group.Go(func() { s.post(t.Context(), "k", payment) })
-		synctest.Wait()
-		wantFirst(t, s.post(t.Context(), "k", payment))
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -21,34 +20,30 @@ import (
 // WithDiffers.
 func TestMismatchIsExplained(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
-		name          string
+	type row struct {
 		first, second string
 		differs       []string
 		missing       int
-	}{
-		{"a new timestamp", `{"amount":1,"sentAt":"10:00"}`, `{"amount":1,"sentAt":"10:01"}`, []string{"sentAt"}, 0},
-		{"deep inside", `{"meta":{"trace":{"id":1}},"a":[1,2]}`, `{"meta":{"trace":{"id":2}},"a":[1,2]}`, []string{"meta.trace.id"}, 0},
-		{"a new member", `{"amount":1}`, `{"amount":1,"note":"x"}`, []string{"note"}, 0},
-		{"a member less", `{"amount":1,"note":"x"}`, `{"amount":1}`, nil, 1},
 	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			store := memstore.New()
-			newService(t, store, created).post(t.Context(), "k", test.first)
-			s := newService(t, store, created) // another process
-			w := s.post(t.Context(), "k", test.second)
-			wantCode(t, w, http.StatusUnprocessableEntity, problem.KeyReused)
-			if strings.Contains(w.Body.String(), "differs") {
-				t.Errorf("the response says too much: %s", w.Body)
-			}
-			event := s.events.last(event.KeyReused)
-			if !slices.Equal(event.Differs, test.differs) || event.Missing != test.missing {
-				t.Errorf("the event names %q and misses %d, want %q and %d", event.Differs, event.Missing, test.differs, test.missing)
-			}
-		})
-	}
+	each(t, map[string]row{
+		"a new timestamp": {`{"amount":1,"sentAt":"10:00"}`, `{"amount":1,"sentAt":"10:01"}`, []string{"sentAt"}, 0},
+		"deep inside":     {`{"meta":{"trace":{"id":1}},"a":[1,2]}`, `{"meta":{"trace":{"id":2}},"a":[1,2]}`, []string{"meta.trace.id"}, 0},
+		"a new member":    {`{"amount":1}`, `{"amount":1,"note":"x"}`, []string{"note"}, 0},
+		"a member less":   {`{"amount":1,"note":"x"}`, `{"amount":1}`, nil, 1},
+	}, func(t *testing.T, row row) {
+		store := memstore.New()
+		newService(t, store, created).post(t.Context(), "k", row.first)
+		s := newService(t, store, created) // another process
+		w := s.post(t.Context(), "k", row.second)
+		wantCode(t, w, http.StatusUnprocessableEntity, problem.KeyReused)
+		if strings.Contains(w.Body.String(), "differs") {
+			t.Errorf("the response says too much: %s", w.Body)
+		}
+		event := s.events.last(event.KeyReused)
+		if !slices.Equal(event.Differs, row.differs) || event.Missing != row.missing {
+			t.Errorf("the event names %q and misses %d, want %q and %d", event.Differs, event.Missing, row.differs, row.missing)
+		}
+	})
 }
 
 // The reported names work in ExcludeFields: then the retry is a replay.
@@ -84,15 +79,9 @@ func TestMismatchWithARequestInFlight(t *testing.T) {
 
 func TestProblemNamesTheDifferingMembers(t *testing.T) {
 	t.Parallel()
-	engine, err := core.New(memstore.New(), core.ScopeBy(bearer), core.WithDiffers(), core.WithObserver(&events{}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	handler := engine.Handler(http.HandlerFunc(created))
-	w := httptest.NewRecorder()
-	for _, body := range []string{`{"amount":1,"at":"a"}`, `{"amount":1,"at":"b"}`} {
-		w = sendTo(handler, newPost(t.Context(), "k", body))
-	}
+	s := newServiceOf(t, memstore.New(), created, nil, core.WithDiffers())
+	s.post(t.Context(), "k", `{"amount":1,"at":"a"}`)
+	w := s.post(t.Context(), "k", `{"amount":1,"at":"b"}`)
 	var problem struct{ Differs []string }
 	if err := json.Unmarshal(w.Body.Bytes(), &problem); err != nil || !slices.Equal(problem.Differs, []string{"at"}) {
 		t.Errorf("the response is %s (%v), want differs to name at", w.Body, err)

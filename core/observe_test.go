@@ -25,18 +25,12 @@ import (
 // observed returns the results of the events, and fails unless all are marked.
 func (s *service) observed(t *testing.T) []event.Result {
 	t.Helper()
-	s.events.mu.Lock()
-	defer s.events.mu.Unlock()
-	for _, event := range s.events.all {
+	for _, event := range s.events.seen() {
 		if !event.Observed {
 			t.Errorf("the event %s is not marked as observed", event.Result)
 		}
 	}
-	results := make([]event.Result, len(s.events.all))
-	for i, event := range s.events.all {
-		results[i] = event.Result
-	}
-	return results
+	return s.events.results()
 }
 
 // Every request runs its handler. Events report the decisions of a guard.
@@ -64,37 +58,33 @@ func TestObserveChangesNothing(t *testing.T) {
 
 func TestObserveReportsTheDecisionOfAGuard(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
-		name   string
+	type row struct {
 		handle http.HandlerFunc
 		want   event.Result
-	}{
-		{"kept", created, event.Completed},
-		{"no response written", func(http.ResponseWriter, *http.Request) {}, event.Completed},
-		{"a lasting no", responding(http.StatusUnprocessableEntity), event.Failed},
-		{"broke down", responding(http.StatusBadGateway), event.DeleteKey},
-		{"marked", func(w http.ResponseWriter, r *http.Request) {
+	}
+	each(t, map[string]row{
+		"kept":                {created, event.Completed},
+		"no response written": {func(http.ResponseWriter, *http.Request) {}, event.Completed},
+		"a lasting no":        {responding(http.StatusUnprocessableEntity), event.Failed},
+		"broke down":          {responding(http.StatusBadGateway), event.DeleteKey},
+		"marked": {func(w http.ResponseWriter, r *http.Request) {
 			failure.MarkRetryable(r.Context())
 			w.WriteHeader(http.StatusConflict)
 		}, event.Retryable},
-		{"flushed", createdAsStream, event.Unreplayable},
-		{"flushed, the old way", func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush() }, event.Unreplayable},
-		{"shorter than its Content-Length", func(w http.ResponseWriter, r *http.Request) {
+		"flushed":              {createdAsStream, event.Unreplayable},
+		"flushed, the old way": {func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush() }, event.Unreplayable},
+		"shorter than its Content-Length": {func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Length", "99")
 			created(w, r)
 		}, event.Unreplayable},
-		{"too large", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Repeat("a", 101)) }, event.Unreplayable},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			s := newService(t, memstore.New(), test.handle, policy.Observe(true), policy.MaxResponseBytes(100))
-			s.post(t.Context(), "k", payment)
-			if got := s.observed(t); got[len(got)-1] != test.want {
-				t.Errorf("the events are %v, want %s at the end", got, test.want)
-			}
-		})
-	}
+		"too large": {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Repeat("a", 101)) }, event.Unreplayable},
+	}, func(t *testing.T, row row) {
+		s := newService(t, memstore.New(), row.handle, policy.Observe(true), policy.MaxResponseBytes(100))
+		s.post(t.Context(), "k", payment)
+		if got := s.observed(t); got[len(got)-1] != row.want {
+			t.Errorf("the events are %v, want %s at the end", got, row.want)
+		}
+	})
 }
 
 // The handler's context is the request's own, and ends when the client disconnects, as
@@ -119,38 +109,32 @@ func TestObserveDoesNotDetach(t *testing.T) {
 func TestObserveLeavesTheBody(t *testing.T) {
 	t.Parallel()
 	cut := errors.New("cut")
-	tests := []struct {
-		name string
+	type row struct {
 		body io.Reader
 		want string
 		err  error
-	}{
-		{"small", strings.NewReader("abc"), "abc", nil},
-		{"at the limit", strings.NewReader("abcdefgh"), "abcdefgh", nil},
-		{"too large", strings.NewReader("abcdefghi"), "abcdefghi", nil},
-		{"too large, of unknown length", iotest.OneByteReader(strings.NewReader("abcdefghijklm")), "abcdefghijklm", nil},
-		{"cut off", io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(cut)), "abc", cut},
 	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			s := newService(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {
-				body, err := io.ReadAll(r.Body)
-				if string(body) != test.want || !errors.Is(err, test.err) {
-					t.Errorf("the handler read %q, %v, want %q, %v", body, err, test.want, test.err)
-				}
-				created(w, r)
-			}, policy.Observe(true), policy.MaxRequestBytes(8))
-			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/payments", test.body)
-			r.Header.Set("Authorization", "Bearer alice")
-			r.Header.Set(core.KeyHeader, "k")
-			w := sendTo(s.handler, r)
-			wantFirst(t, w)
-			if refused := s.events.count(event.Refused) == 1; refused != (len(test.want) > 8 || test.err != nil) {
-				t.Errorf("the events are %v", s.events.results())
+	each(t, map[string]row{
+		"small":                        {strings.NewReader("abc"), "abc", nil},
+		"at the limit":                 {strings.NewReader("abcdefgh"), "abcdefgh", nil},
+		"too large":                    {strings.NewReader("abcdefghi"), "abcdefghi", nil},
+		"too large, of unknown length": {iotest.OneByteReader(strings.NewReader("abcdefghijklm")), "abcdefghijklm", nil},
+		"cut off":                      {io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(cut)), "abc", cut},
+	}, func(t *testing.T, row row) {
+		s := newService(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			if string(body) != row.want || !errors.Is(err, row.err) {
+				t.Errorf("the handler read %q, %v, want %q, %v", body, err, row.want, row.err)
 			}
-		})
-	}
+			created(w, r)
+		}, policy.Observe(true), policy.MaxRequestBytes(8))
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/payments", row.body)
+		r.Header = newPost(t.Context(), "k", payment).Header
+		wantFirst(t, sendTo(s.handler, r))
+		if refused := s.events.count(event.Refused) == 1; refused != (len(row.want) > 8 || row.err != nil) {
+			t.Errorf("the events are %v", s.events.results())
+		}
+	})
 }
 
 // Observing needs no store: without one, requests are late by the StoreTimeout.
@@ -185,10 +169,7 @@ func TestObserveThenGuard(t *testing.T) {
 func TestObserveOnlyIsForEveryRoute(t *testing.T) {
 	t.Parallel()
 	seen := &events{}
-	engine, err := core.New(memstore.New(), core.ScopeBy(bearer), core.WithObserver(seen), core.WithObserveOnly())
-	if err != nil {
-		t.Fatal(err)
-	}
+	engine := engineFor(t, memstore.New(), core.ScopeBy(bearer), core.WithObserver(seen), core.WithObserveOnly())
 	handler := engine.Handler(engine.Handler(http.HandlerFunc(created))) // two guards
 	for range 2 {
 		w := sendTo(handler, newPost(t.Context(), "k", payment))

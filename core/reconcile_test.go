@@ -19,6 +19,7 @@ import (
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -209,14 +210,9 @@ func TestReconcileBacksOff(t *testing.T) {
 		}
 		s.wantEvent(t, event.ReconcileGaveUp, 1)
 		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.OutcomeUnknown)
-		inspector, err := s.Inspector()
-		if err != nil {
-			t.Fatal(err)
-		}
+		inspector := inspectorOf(t, s)
 		left := list(t, store)[0]
-		if err := inspector.Settle(t.Context(), left.Key, left.Attempt, storage.DidNotHappen, core.ByHand{Operator: "ann", Reason: "looked"}); err != nil {
-			t.Error(err)
-		}
+		testkit.Must(t, inspector.Settle(t.Context(), left.Key, left.Attempt, storage.DidNotHappen, core.ByHand{Operator: "ann", Reason: "looked"}))
 	})
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -188,9 +189,7 @@ func TestNilInARequest(t *testing.T) {
 	if decision.Run == nil {
 		t.Fatalf("got %+v, want a run by the default policy", decision)
 	}
-	if err := engine.Finish(decision.Run, failure.Outcome{Status: 201}, core.Response{Status: 201}); err != nil {
-		t.Error(err)
-	}
+	testkit.Must(t, engine.Finish(decision.Run, failure.Outcome{Status: 201}, core.Response{Status: 201}))
 }
 
 // A policy that a check refuses is refused where it is declared, and every fault is named.

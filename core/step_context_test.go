@@ -58,7 +58,7 @@ func TestStepsThatAreRefused(t *testing.T) {
 	}
 	each(t, map[string]row{
 		"without a guard":   {func(context.Context) error { return step(t.Context(), "charge", never) }, `step "charge" has no guarded run`},
-		"without a context": {func(context.Context) error { return step(nil, "charge", never) }, `step "charge" is given a nil context`}, //nolint:staticcheck // a program's mistake
+		"without a context": {func(context.Context) error { return step(nil, "charge", never) }, `step "charge" is given a nil context`},
 		"without a function": {
 			func(ctx context.Context) error { return step(ctx, "charge", nil) }, `step "charge" is given a nil function`,
 		},
@@ -385,7 +385,7 @@ func TestStepOfATransactionalHandler(t *testing.T) {
 	b := newBank()
 	calls, runs := 0, 0
 	var engine *core.Engine
-	charge := func(ctx context.Context) (int, error) {
+	charge := func(ctx context.Context) (int, error) { //nolint:unparam // as Step wants it
 		if calls++; bankOf(ctx) != nil {
 			t.Error("a step finds the transaction")
 		}

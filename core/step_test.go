@@ -19,6 +19,7 @@ import (
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -490,9 +491,7 @@ func TestUnreadableStepsNeverRun(t *testing.T) {
 			s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
 				lease, _ := core.LeaseFrom(r.Context())
 				lease.Steps = steps
-				if err := store.Extend(r.Context(), lease, lease.LockTTL); err != nil {
-					t.Error(err)
-				}
+				testkit.Must(t, store.Extend(r.Context(), lease, lease.LockTTL))
 				failure.MarkUncertain(r.Context())
 			})
 			s.post(t.Context(), "k", payment)

@@ -26,15 +26,7 @@ func TestWaiterReadsItsBodyAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New()
-		var tries atomic.Int64
-		handle := func(w http.ResponseWriter, r *http.Request) {
-			advance(time.Second)
-			if tries.Add(1) == 1 {
-				w.WriteHeader(http.StatusServiceUnavailable)
-				return
-			}
-			created(w, r)
-		}
+		handle := failsFirst(time.Second)
 		first, second := newService(t, store, handle), newService(t, store, handle, policy.Wait(time.Minute))
 		var all sync.WaitGroup
 		all.Go(func() { first.post(t.Context(), "k", payment) })
