@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/oncekey/oncekey/core/internal/lazycontext"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -27,85 +28,84 @@ func parent(t *testing.T) (context.Context, context.CancelFunc) {
 // advance lets d pass in a synctest bubble, where it takes no time.
 func advance(d time.Duration) { time.Sleep(d) } //nolint:forbidigo // the bubble's clock, not the machine's
 
-// Each test runs with a context without a call of Done, with a call, and with a child.
-func eachWay(t *testing.T, test func(t *testing.T, use func(context.Context))) {
+// eachWay begins a context, and tests it without a call of Done, with a call, and with a child.
+func eachWay(t *testing.T, begin func(c *lazycontext.Context, parent context.Context) context.Context, test func(t *testing.T, w way)) {
 	t.Helper()
-	ways := map[string]func(context.Context){
+	for name, use := range map[string]func(context.Context){
 		"without Done":    func(context.Context) {},
 		"with Done":       func(ctx context.Context) { ctx.Done() },
 		"a child follows": func(ctx context.Context) { context.AfterFunc(ctx, func() {}) },
-	}
-	for name, use := range ways {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { test(t, use) })
+			synctest.Test(t, func(t *testing.T) {
+				outer, cancel := parent(t)
+				var c lazycontext.Context
+				ctx := begin(&c, outer)
+				use(ctx)
+				test(t, way{ctx, cancel, &c})
+				c.Release()
+			})
 		})
 	}
 }
 
+// way is a context of eachWay.
+type way struct {
+	context.Context
+	cancel func() // its parent
+	lazy   *lazycontext.Context
+}
+
 func expect(t *testing.T, ctx context.Context, want error) {
 	t.Helper()
+	synctest.Wait()
 	if err := ctx.Err(); !errors.Is(err, want) {
 		t.Errorf("its error is %v, want %v", err, want)
 	}
 	if got := ctx.Value(key{}); got != "value" {
 		t.Errorf("its value is %v, want its parent's", got)
 	}
+	if want != nil {
+		<-ctx.Done()
+	}
 }
 
 func TestDetachedContextEndsAtItsDeadline(t *testing.T) {
 	t.Parallel()
-	eachWay(t, func(t *testing.T, use func(context.Context)) {
-		t.Helper()
-		outer, cancel := parent(t)
-		var c lazycontext.Context
-		defer c.Release()
-		ctx := c.Detach(outer, time.Now(), time.Second)
-		use(ctx)
-		cancel()
-		synctest.Wait()
-		expect(t, ctx, nil)
-		if deadline, limited := ctx.Deadline(); !limited || time.Until(deadline) != time.Second {
+	eachWay(t, func(c *lazycontext.Context, parent context.Context) context.Context {
+		return c.Detach(parent, time.Now(), time.Second)
+	}, func(t *testing.T, w way) {
+		w.cancel()
+		expect(t, w, nil)
+		if deadline, limited := w.Deadline(); !limited || time.Until(deadline) != time.Second {
 			t.Errorf("its deadline is %v (%t), want in a second", deadline, limited)
 		}
 		advance(time.Second)
-		synctest.Wait()
-		expect(t, ctx, context.DeadlineExceeded)
-		<-ctx.Done()
+		expect(t, w, context.DeadlineExceeded)
 	})
 }
 
 func TestLimitedContextEndsWithItsParent(t *testing.T) {
 	t.Parallel()
-	eachWay(t, func(t *testing.T, use func(context.Context)) {
-		t.Helper()
-		outer, cancel := parent(t)
-		var c lazycontext.Context
-		defer c.Release()
-		ctx := c.Limit(outer, time.Second)
-		use(ctx)
-		expect(t, ctx, nil)
-		cancel()
-		synctest.Wait()
-		expect(t, ctx, context.Canceled)
-		<-ctx.Done()
+	eachWay(t, func(c *lazycontext.Context, parent context.Context) context.Context {
+		return c.Limit(parent, time.Second)
+	}, func(t *testing.T, w way) {
+		expect(t, w, nil)
+		w.cancel()
+		expect(t, w, context.Canceled)
 	})
 }
 
 func TestEarlierDeadlineCounts(t *testing.T) {
 	t.Parallel()
-	eachWay(t, func(t *testing.T, use func(context.Context)) {
-		t.Helper()
-		outer, _ := parent(t)
-		outer, cancel := context.WithTimeout(outer, time.Second)
-		defer cancel()
-		var c lazycontext.Context
-		defer c.Release()
-		ctx := c.Limit(outer, time.Minute)
-		use(ctx)
+	eachWay(t, func(c *lazycontext.Context, parent context.Context) context.Context {
+		earlier, cancel := context.WithTimeout(parent, time.Second)
+		t.Cleanup(cancel)
+		return c.Limit(earlier, time.Minute)
+	}, func(t *testing.T, w way) {
 		advance(time.Second)
-		synctest.Wait()
-		expect(t, ctx, context.DeadlineExceeded)
+		expect(t, w, context.DeadlineExceeded)
 	})
 }
 
@@ -126,15 +126,11 @@ func TestReleaseEndsWhatWaits(t *testing.T) {
 // Case 35: after Release the context has ended, also for callers that only call Err.
 func TestReleasedContextHasEnded(t *testing.T) {
 	t.Parallel()
-	eachWay(t, func(t *testing.T, use func(context.Context)) {
-		t.Helper()
-		above, _ := parent(t)
-		var c lazycontext.Context
-		ctx := c.Detach(above, time.Now(), time.Hour)
-		use(ctx)
-		c.Release()
-		expect(t, ctx, context.Canceled)
-		<-ctx.Done()
+	eachWay(t, func(c *lazycontext.Context, parent context.Context) context.Context {
+		return c.Detach(parent, time.Now(), time.Hour)
+	}, func(t *testing.T, w way) {
+		w.lazy.Release()
+		expect(t, w, context.Canceled)
 	})
 }
 
@@ -142,20 +138,11 @@ func TestReleasedContextHasEnded(t *testing.T) {
 // unreachable store.
 func TestContextIsUsedOnce(t *testing.T) {
 	t.Parallel()
-	for name, again := range map[string]func(*lazycontext.Context){
-		"Detach": func(c *lazycontext.Context) { c.Detach(t.Context(), time.Now(), 0) },
-		"Limit":  func(c *lazycontext.Context) { c.Limit(t.Context(), 0) },
-	} {
-		var c lazycontext.Context
-		c.Detach(t.Context(), time.Now(), 0)
-		c.Release()
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("%s of a used context does not panic", name)
-				}
-			}()
-			again(&c)
-		}()
-	}
+	var c lazycontext.Context
+	c.Detach(t.Context(), time.Now(), 0)
+	c.Release()
+	testkit.Panics(t, map[string]func(){
+		"Detach": func() { c.Detach(t.Context(), time.Now(), 0) },
+		"Limit":  func() { c.Limit(t.Context(), 0) },
+	})
 }
