@@ -89,94 +89,57 @@ func TestAbandonedKeyIsRefused(t *testing.T) {
 
 func TestAbandonedKeyIsRecovered(t *testing.T) {
 	t.Parallel()
-	response := &policy.Response{
-		Status: http.StatusCreated, Header: http.Header{"Location": {"/payments/p1"}}, Body: []byte(`{"payment_id":"p1"}`),
+	find := func(ctx context.Context, a policy.Abandoned) (*policy.Response, error) {
+		want := policy.Abandoned{Key: "k", Scope: "alice", Method: http.MethodPost, Path: "/payments", Attempt: 2}
+		if a != want || core.KeyFrom(ctx) != "k" {
+			t.Errorf("RecoverFunc got %+v", a)
+		}
+		return &policy.Response{
+			Status: http.StatusCreated, Header: http.Header{"Location": {"/payments/p1"}}, Body: []byte(`{"payment_id":"p1"}`),
+		}, nil
 	}
-	cases := map[string]struct {
-		find policy.RecoverFunc
-		want func(t *testing.T, s *service)
-	}{
-		"it had happened": {
-			func(ctx context.Context, a policy.Abandoned) (*policy.Response, error) {
-				want := policy.Abandoned{Key: "k", Scope: "alice", Method: http.MethodPost, Path: "/payments", Attempt: 2}
-				if a != want || core.KeyFrom(ctx) != "k" {
-					t.Errorf("RecoverFunc got %+v", a)
+	type row struct {
+		option policy.Option
+		runs   int64
+		want   func(t *testing.T, s *service)
+	}
+	each(t, map[string]row{
+		"it had happened": {policy.OnAbandoned(policy.Recover(find)), 0, func(t *testing.T, s *service) {
+			for range 2 {
+				w := s.post(t.Context(), "k", payment)
+				wantReplay(t, w)
+				if w.Header().Get("Location") != "/payments/p1" {
+					t.Errorf("the header is %v", w.Header())
 				}
-				return response, nil
-			},
-			func(t *testing.T, s *service) {
-				t.Helper()
-				for range 2 {
-					w := s.post(t.Context(), "k", payment)
-					wantReplay(t, w)
-					if w.Header().Get("Location") != "/payments/p1" {
-						t.Errorf("the header is %v", w.Header())
-					}
-				}
-				s.wantRuns(t, 0)
-			},
-		},
-		"it had not": {
-			func(context.Context, policy.Abandoned) (*policy.Response, error) {
-				return nil, nil //nolint:nilnil // a RecoverFunc that found no effect
-			},
-			func(t *testing.T, s *service) {
-				t.Helper()
-				wantFirst(t, s.post(t.Context(), "k", payment))
-				s.wantRuns(t, 1)
-			},
-		},
-		"outcome unknown": {
-			func(context.Context, policy.Abandoned) (*policy.Response, error) {
-				return nil, errors.New("provider down")
-			},
-			func(t *testing.T, s *service) {
-				t.Helper()
-				for range 3 { // each retry calls the RecoverFunc again, without waiting for a lease
-					wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.OutcomeUnknown)
-					advance(time.Millisecond)
-				}
-				s.wantRuns(t, 0)
-				s.wantEvent(t, event.RecoverError, 3)
-			},
-		},
-		"it says nonsense": {
-			func(context.Context, policy.Abandoned) (*policy.Response, error) { return &policy.Response{}, nil },
-			func(t *testing.T, s *service) {
-				t.Helper()
+			}
+		}},
+		"it had not": {recovering(nil, nil), 1, func(t *testing.T, s *service) {
+			wantFirst(t, s.post(t.Context(), "k", payment))
+		}},
+		"outcome unknown": {recovering(nil, errors.New("provider down")), 0, func(t *testing.T, s *service) {
+			for range 3 { // each retry calls the RecoverFunc again, without waiting for a lease
 				wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.OutcomeUnknown)
-			},
-		},
-		"it panics": {
-			func(context.Context, policy.Abandoned) (*policy.Response, error) { panic("provider client") },
-			func(t *testing.T, s *service) {
-				t.Helper()
-				for range 2 {
-					func() {
-						defer func() {
-							if recovered := recover(); recovered != "provider client" {
-								t.Errorf("recovered %v", recovered)
-							}
-						}()
-						s.post(t.Context(), "k", payment)
-					}()
-					advance(time.Millisecond)
+				advance(time.Millisecond)
+			}
+			s.wantEvent(t, event.RecoverError, 3)
+		}},
+		"it says nonsense": {recovering(&policy.Response{}, nil), 0, func(t *testing.T, s *service) {
+			wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.OutcomeUnknown)
+		}},
+		"it panics": {lookingInto(func(context.Context, policy.Abandoned) { panic("provider client") }), 0, func(t *testing.T, s *service) {
+			for range 2 {
+				if value := recovered(func() { s.post(t.Context(), "k", payment) }); value != "provider client" {
+					t.Errorf("recovered %v", value)
 				}
-				s.wantRuns(t, 0)
-			},
-		},
-	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				store := abandonedStore(t)
-				s := newService(t, store, created, policy.OnAbandoned(policy.Recover(c.find)))
-				c.want(t, s)
-				shutdown(t, s)
-			})
-		})
-	}
+				advance(time.Millisecond)
+			}
+		}},
+	}, func(t *testing.T, row row) {
+		s := newService(t, abandonedStore(t), created, row.option)
+		row.want(t, s)
+		s.wantRuns(t, row.runs)
+		shutdown(t, s)
+	})
 }
 
 // KeepFor counts for the response that the RecoverFunc found, and not for the handler's.

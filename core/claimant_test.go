@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -39,93 +40,56 @@ func (c counted) Claim() storage.Claim {
 // fingerprint. Of any other request the store has the claim, under every policy.
 func TestEqualBytesNeedNoClaim(t *testing.T) {
 	t.Parallel()
+	post := func(body string) *http.Request { return newPost(t.Context(), "k", body) }
 	form := func(body string) *http.Request {
-		r := newPost(t.Context(), "k", body)
+		r := post(body)
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		return r
 	}
-	post := func(body string) *http.Request { return newPost(t.Context(), "k", body) }
 	keyless := func(body string) *http.Request {
 		r := post(body)
 		r.Header.Del(core.KeyHeader)
 		return r
 	}
-	versioned := func(body, version string) *http.Request {
+	versioned := func(headerAndBody string) *http.Request {
+		version, body, _ := strings.Cut(headerAndBody, "|")
 		r := post(body)
 		r.Header.Set("X-Api-Version", version)
 		return r
 	}
 	type row struct {
-		policy         []policy.Option
-		first, respelt func() *http.Request // the same request, the second one in other bytes
-		other          func() *http.Request
+		option                policy.Option
+		request               func(body string) *http.Request
+		first, respelt, other string // respelt is first in other bytes, or empty
 	}
 	each(t, map[string]row{
-		"JSON": {
-			nil,
-			func() *http.Request { return post(`{"amount":1,"note":"a"}`) },
-			func() *http.Request { return post(`{"note": "a", "amount": 1}`) },
-			func() *http.Request { return post(`{"amount":2,"note":"a"}`) },
-		},
-		"invalid JSON": {
-			nil,
-			func() *http.Request { return post(`{"amount":1,`) },
-			nil,
-			func() *http.Request { return post(`{"amount":1, `) },
-		},
-		"a form": {
-			nil,
-			func() *http.Request { return form("amount=1&note=a") },
-			func() *http.Request { return form("note=a&amount=1") },
-			func() *http.Request { return form("amount=1&note=b") },
-		},
-		"ExcludeFields": {
-			[]policy.Option{policy.ExcludeFields("nonce")},
-			func() *http.Request { return post(`{"amount":1,"nonce":1}`) },
-			func() *http.Request { return post(`{"amount":1,"nonce":2}`) },
-			func() *http.Request { return post(`{"amount":2,"nonce":1}`) },
-		},
-		"IncludeFields": {
-			[]policy.Option{policy.IncludeFields("amount")},
-			func() *http.Request { return post(`{"amount":1,"nonce":1}`) },
-			func() *http.Request { return post(`{"amount":1,"nonce":2}`) },
-			func() *http.Request { return post(`{"amount":2,"nonce":1}`) },
-		},
-		"ExactBytes": {
-			[]policy.Option{policy.ExactBytes(true)},
-			func() *http.Request { return post(`{"amount":1,"note":"a"}`) },
-			nil,
-			func() *http.Request { return post(`{"amount": 1,"note":"a"}`) },
-		},
-		"KeyField": {
-			[]policy.Option{policy.KeyField("id")},
-			func() *http.Request { return keyless(`{"id":"k","amount":1}`) },
-			func() *http.Request { return keyless(`{"amount":1,"id":"k"}`) },
-			func() *http.Request { return keyless(`{"id":"k","amount":2}`) },
-		},
-		"IncludeHeaders": {
-			[]policy.Option{policy.IncludeHeaders("X-Api-Version")},
-			func() *http.Request { return versioned(payment, "1") },
-			func() *http.Request { return versioned(" "+payment, "1") },
-			func() *http.Request { return versioned(payment, "2") },
-		},
-	}, func(t *testing.T, test row) {
+		"JSON":           {nil, post, `{"amount":1,"note":"a"}`, `{"note": "a", "amount": 1}`, `{"amount":2,"note":"a"}`},
+		"invalid JSON":   {nil, post, `{"amount":1,`, "", `{"amount":1, `},
+		"a form":         {nil, form, "amount=1&note=a", "note=a&amount=1", "amount=1&note=b"},
+		"ExcludeFields":  {policy.ExcludeFields("nonce"), post, `{"amount":1,"nonce":1}`, `{"amount":1,"nonce":2}`, `{"amount":2,"nonce":1}`},
+		"IncludeFields":  {policy.IncludeFields("amount"), post, `{"amount":1,"nonce":1}`, `{"amount":1,"nonce":2}`, `{"amount":2,"nonce":1}`},
+		"ExactBytes":     {policy.ExactBytes(true), post, `{"amount":1,"note":"a"}`, "", `{"amount": 1,"note":"a"}`},
+		"KeyField":       {policy.KeyField("id"), keyless, `{"id":"k","amount":1}`, `{"amount":1,"id":"k"}`, `{"id":"k","amount":2}`},
+		"IncludeHeaders": {policy.IncludeHeaders("X-Api-Version"), versioned, "1|{}", "1| {}", "2|{}"},
+	}, func(t *testing.T, row row) {
 		store := &askingStore{Store: memstore.New()}
-		s := newService(t, store, created, test.policy...)
-		send := func(r *http.Request, claims int64) *httptest.ResponseRecorder {
+		var opts []policy.Option
+		if row.option != nil {
+			opts = append(opts, row.option)
+		}
+		s := newService(t, store, created, opts...)
+		send := func(body string, claims int64) *httptest.ResponseRecorder {
 			t.Helper()
-			w := sendTo(s.handler, r)
-			if got := store.asked.Load(); got != claims {
-				t.Errorf("%d claims so far, want %d", got, claims)
-			}
+			w := sendTo(s.handler, row.request(body))
+			wantCalls(t, &store.asked, claims)
 			return w
 		}
-		wantFirst(t, send(test.first(), 1))
-		wantReplay(t, send(test.first(), 1))
-		wantCode(t, send(test.other(), 2), http.StatusUnprocessableEntity, "key_reused")
-		wantReplay(t, send(test.first(), 2))
-		if test.respelt != nil {
-			wantReplay(t, send(test.respelt(), 3))
+		wantFirst(t, send(row.first, 1))
+		wantReplay(t, send(row.first, 1))
+		wantCode(t, send(row.other, 2), http.StatusUnprocessableEntity, "key_reused")
+		wantReplay(t, send(row.first, 2))
+		if row.respelt != "" {
+			wantReplay(t, send(row.respelt, 3))
 		}
 		s.wantRuns(t, 1)
 	})

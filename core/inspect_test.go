@@ -115,45 +115,32 @@ func TestForgottenByHand(t *testing.T) {
 
 func TestRunningKeysAreNotChangedByHand(t *testing.T) {
 	t.Parallel()
-	store := memstore.New()
-	begun, finish := make(chan struct{}), make(chan struct{})
-	s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
-		close(begun)
-		<-finish
-		created(w, r)
-	}, policy.Wait(time.Minute))
-	ended, waited := make(chan struct{}), make(chan struct{})
-	go func() { defer close(ended); s.post(t.Context(), "k1", payment) }()
-	<-begun
-	for _, process := range []*service{s, newService(t, store, created)} { // the holder, and another process
-		i := inspectorOf(t, process)
-		if _, err := i.Forget(t.Context(), keyOfPayment(s), 1, storage.RerunIsSafe, ortiz); !errors.Is(err, core.ErrStillRunning) {
-			t.Errorf("Forget returned %v, want %v", err, core.ErrStillRunning)
-		}
-		if err := i.Settle(t.Context(), keyOfPayment(s), 1, storage.Happened, ortiz); !errors.Is(err, storage.ErrNotAbandoned) {
-			t.Errorf("Settle returned %v, want %v", err, storage.ErrNotAbandoned)
-		}
-	}
-
-	go func() { defer close(waited); s.post(t.Context(), "k1", payment) }()
-	for deadline := time.Now().Add(time.Minute); ; {
-		all := s.Running()
-		if len(all) == 1 && all[0].Waiting == 1 {
-			if all[0].Record != keyOfPayment(s) || all[0].Attempt != 1 || all[0].For <= 0 || all[0].LeaseLeft <= 0 || all[0].Unsettled != 0 {
-				t.Errorf("the run is %+v", all[0])
+	synctest.Test(t, func(t *testing.T) {
+		store, finish := memstore.New(), make(chan struct{})
+		s := newService(t, store, createdOnce(finish), policy.Wait(time.Minute))
+		go s.post(t.Context(), "k1", payment)
+		synctest.Wait()
+		for _, process := range []*service{s, newService(t, store, created)} { // the holder, and another process
+			i := inspectorOf(t, process)
+			if _, err := i.Forget(t.Context(), keyOfPayment(s), 1, storage.RerunIsSafe, ortiz); !errors.Is(err, core.ErrStillRunning) {
+				t.Errorf("Forget returned %v, want %v", err, core.ErrStillRunning)
 			}
-			break
+			if err := i.Settle(t.Context(), keyOfPayment(s), 1, storage.Happened, ortiz); !errors.Is(err, storage.ErrNotAbandoned) {
+				t.Errorf("Settle returned %v, want %v", err, storage.ErrNotAbandoned)
+			}
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the runs are %+v, want one on which a request waits", all)
+		go s.post(t.Context(), "k1", payment)
+		advance(time.Second)
+		if all := s.Running(); len(all) != 1 || all[0].Waiting != 1 || all[0].Record != keyOfPayment(s) || all[0].Attempt != 1 ||
+			all[0].For != time.Second || all[0].LeaseLeft <= 0 || all[0].Unsettled != 0 {
+			t.Errorf("the runs are %+v, want one on which a request waits", all)
 		}
-	}
-	close(finish)
-	<-ended
-	<-waited
-	if all := s.Running(); len(all) != 0 {
-		t.Errorf("after the end, the runs are %+v", all)
-	}
+		close(finish)
+		synctest.Wait()
+		if all := s.Running(); len(all) != 0 {
+			t.Errorf("after the end, the runs are %+v", all)
+		}
+	})
 }
 
 func TestWaitingResponsesAreShown(t *testing.T) {

@@ -31,10 +31,10 @@ type stepping struct {
 	mu      sync.Mutex
 	calls   int // of the step's functions
 	attempt int
-	charge  []func(context.Context) (any, error) // by attempt; the last one stands for later attempts
-	status  []int                                // by attempt, as charge
-	got     []any                                // by attempt: the value that Step returned
-	errs    []error                              // by attempt: the error that Step returned
+	charge  funcs   // by attempt; the last one stands for later attempts
+	status  []int   // by attempt, as charge
+	got     []any   // by attempt: the value that Step returned
+	errs    []error // by attempt: the error that Step returned
 }
 
 func at[T any](all []T, i int) T { return all[min(i, len(all)-1)] }
@@ -62,11 +62,14 @@ func (s *stepping) wantCalls(t *testing.T, n int) {
 	}
 }
 
-func returning(v any, err error) func(context.Context) (any, error) {
+func returning(v any, err error) stepFunc {
 	return func(context.Context) (any, error) { return v, err }
 }
 
-type funcs = []func(context.Context) (any, error)
+type (
+	stepFunc = func(context.Context) (any, error)
+	funcs    = []stepFunc
+)
 
 // Any later attempt gets the recorded result, and does not call the function. Both
 // attempts see the value decoded from JSON.
@@ -142,39 +145,28 @@ func TestErrorsOfSteps(t *testing.T) {
 
 // uncertainSteps are steps that leave the outcome of the run unknown. None of their
 // results is returned.
-var uncertainSteps = map[string]func(store *faultyStore) func(context.Context) (any, error){
-	"an uncertain error": func(*faultyStore) func(context.Context) (any, error) {
-		return returning(1, failure.Uncertain(errBroken))
-	},
-	"uncertain, permanent": func(*faultyStore) func(context.Context) (any, error) {
-		return returning(1, failure.Permanent(failure.Uncertain(errBroken)))
-	},
-	"a panic": func(*faultyStore) func(context.Context) (any, error) {
-		return func(context.Context) (any, error) { panic(errBroken) }
-	},
-	"Goexit": func(*faultyStore) func(context.Context) (any, error) {
-		return func(context.Context) (any, error) { runtime.Goexit(); return 1, nil }
-	},
-	"a result too large": func(*faultyStore) func(context.Context) (any, error) {
-		return returning(strings.Repeat("x", 1<<10), nil)
-	},
-	"an error too large": func(*faultyStore) func(context.Context) (any, error) {
-		return returning(nil, failure.Permanent(errors.New(strings.Repeat("x", 1<<10))))
-	},
-	"not encodable":                 func(*faultyStore) func(context.Context) (any, error) { return returning(func() {}, nil) },
-	"not decodable":                 func(*faultyStore) func(context.Context) (any, error) { return returning(undecodable{}, nil) },
-	"the store is unreachable":      func(s *faultyStore) func(context.Context) (any, error) { return thenBreak(s, failUnapplied, 1, nil) },
-	"the store is unreachable once": func(s *faultyStore) func(context.Context) (any, error) { return thenBreak(s, failApplied, 1, nil) },
-	"no error recorded": func(s *faultyStore) func(context.Context) (any, error) {
-		return thenBreak(s, failUnapplied, nil, failure.Permanent(errBroken))
-	},
-	"the context ends": func(*faultyStore) func(context.Context) (any, error) {
-		return func(ctx context.Context) (any, error) { <-ctx.Done(); return 1, ctx.Err() }
-	},
+var uncertainSteps = map[string]func(store *faultyStore) stepFunc{
+	"an uncertain error":            always(returning(1, failure.Uncertain(errBroken))),
+	"uncertain, permanent":          always(returning(1, failure.Permanent(failure.Uncertain(errBroken)))),
+	"a panic":                       always(func(context.Context) (any, error) { panic(errBroken) }),
+	"Goexit":                        always(func(context.Context) (any, error) { runtime.Goexit(); return 1, nil }),
+	"a result too large":            always(returning(strings.Repeat("x", 1<<10), nil)),
+	"an error too large":            always(returning(nil, failure.Permanent(errors.New(strings.Repeat("x", 1<<10))))),
+	"not encodable":                 always(returning(func() {}, nil)),
+	"not decodable":                 always(returning(undecodable{}, nil)),
+	"the store is unreachable":      func(s *faultyStore) stepFunc { return thenBreak(s, failUnapplied, 1, nil) },
+	"the store is unreachable once": func(s *faultyStore) stepFunc { return thenBreak(s, failApplied, 1, nil) },
+	"no error recorded":             func(s *faultyStore) stepFunc { return thenBreak(s, failUnapplied, nil, failure.Permanent(errBroken)) },
+	"the context ends":              always(func(ctx context.Context) (any, error) { <-ctx.Done(); return 1, ctx.Err() }),
+}
+
+// always is a step that does nothing to the store.
+func always(step stepFunc) func(*faultyStore) stepFunc {
+	return func(*faultyStore) stepFunc { return step }
 }
 
 // thenBreak lets the store fail for two seconds, beginning with the step's result.
-func thenBreak(s *faultyStore, fault func(func() error) error, v any, err error) func(context.Context) (any, error) {
+func thenBreak(s *faultyStore, fault func(func() error) error, v any, err error) stepFunc {
 	return func(context.Context) (any, error) {
 		s.set(&s.extend)(fault)
 		time.AfterFunc(2*time.Second, func() { s.set(&s.extend)(nil) })
