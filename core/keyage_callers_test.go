@@ -1,7 +1,6 @@
 package core_test
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"testing"
@@ -51,33 +50,25 @@ func TestKeyAgeOfACall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New()
 		s := newService(t, store, created)
-		route, runs := s.MustRoute(aged()...), 0
-		call := func(key string) (core.Info, error) {
-			_, info, err := core.Do(t.Context(), s.Engine, core.Call{Scope: "orders", Name: "charge", Key: key, Route: route}, func(context.Context) (int, error) {
-				runs++
-				return runs, nil
-			})
-			return info, err
-		}
-		key := keyOf(time.Now())
+		call := chargeCall(keyOf(time.Now()), nil)
+		call.Route = s.MustRoute(aged()...)
 		for n := range 2 {
-			if info, err := call(key); err != nil || info.Replayed != (n == 1) {
+			if _, info, err := s.charge(t.Context(), call); err != nil || info.Replayed != (n == 1) {
 				t.Errorf("call %d: %+v, %v", n+1, info, err)
 			}
 		}
 		advance(2 * time.Hour)
-		for _, late := range []string{key, oldKey()} {
-			if _, err := call(late); !errors.Is(err, core.ErrKeyExpired) {
+		for _, call.Key = range []string{call.Key, oldKey()} {
+			if _, _, err := s.charge(t.Context(), call); !errors.Is(err, core.ErrKeyExpired) {
 				t.Errorf("a late call: %v, want ErrKeyExpired", err)
 			}
 		}
 		const want = `oncekey: the call of "charge": Call.Key must be a UUID of version 7 or a ULID`
-		if _, err := call("order-17"); err == nil || err.Error() != want {
+		call.Key = "order-17"
+		if _, _, err := s.charge(t.Context(), call); err == nil || err.Error() != want {
 			t.Errorf("a key without a time: %v, want %s", err, want)
 		}
-		if runs != 1 {
-			t.Errorf("the function ran %d times", runs)
-		}
+		s.wantRuns(t, 1)
 		wantNoRecord(t, store)
 	})
 }

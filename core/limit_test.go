@@ -30,7 +30,21 @@ type limitedStore struct {
 }
 
 func newLimitedStore() *limitedStore {
-	return &limitedStore{Store: memstore.New(), broken: func(string) error { return nil }}
+	s := &limitedStore{Store: memstore.New()}
+	s.heal()
+	return s
+}
+
+func (s *limitedStore) heal() { s.fault(func(string) error { return nil }) }
+
+// breaks lets one method fail as fault does.
+func (s *limitedStore) breaks(method string, fault func() error) {
+	s.fault(func(called string) error {
+		if called == method {
+			return fault()
+		}
+		return nil
+	})
 }
 
 // fault lets the methods fail for which broken returns an error.
@@ -111,28 +125,18 @@ func wantLimited(t *testing.T, w *httptest.ResponseRecorder, retryAfter string) 
 func TestScopeLimitReplyAfterTheLease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store, other := newLimitedStore(), (*service)(nil)
-		ran := 0
-		handle := func(w http.ResponseWriter, r *http.Request) {
-			ran++
-			created(w, r)
-		}
-		limit := core.ScopeLimit{InFlight: 2}
+		store, limit := newLimitedStore(), core.ScopeLimit{InFlight: 2}
 		options := []policy.Option{policy.LockTTL(time.Second), policy.StoreTimeout(5 * time.Second), policy.OnStoreError(policy.FailOpen)}
-		one := newLimited(t, store, limit, handle, options...)
-		other = newLimited(t, store, limit, handle, options...)
-		store.fault(func(method string) error {
-			if method == "Admit" {
-				store.fault(func(string) error { return nil })
-				advance(1500 * time.Millisecond)
-				wantFirst(t, other.post(t.Context(), "a", payment))
-			}
+		one, other := newLimited(t, store, limit, created, options...), newLimited(t, store, limit, created, options...)
+		store.breaks("Admit", func() error {
+			store.heal()
+			advance(1500 * time.Millisecond)
+			wantFirst(t, other.post(t.Context(), "a", payment))
 			return nil
 		})
 		wantCode(t, one.post(t.Context(), "a", payment), http.StatusServiceUnavailable, problem.StoreUnavailable)
-		if ran != 1 {
-			t.Errorf("the handler ran %d times, want once, on the other pod", ran)
-		}
+		one.wantRuns(t, 0)
+		other.wantRuns(t, 1)
 		advance(time.Minute)
 		wantReplay(t, one.post(t.Context(), "a", payment))
 	})
@@ -229,7 +233,7 @@ func TestScopeLimitFollowsTheLease(t *testing.T) {
 		wantFirst(t, dying.post(t.Context(), "c", payment))
 		abort(dying)
 		synctest.Wait()
-		store.fault(func(string) error { return nil })
+		store.heal()
 		other := newLimited(t, store, limit, created, lock)
 		wantLimited(t, other.post(t.Context(), "d", payment), "1")
 		advance(10 * time.Second)
@@ -297,37 +301,27 @@ func TestScopeLimitCalls(t *testing.T) {
 // of the store is such an error.
 func TestScopeLimitOfABrokenStore(t *testing.T) {
 	t.Parallel()
-	for name, fault := range map[string]func() error{
+	each(t, map[string]func() error{
 		"down":     func() error { return errStoreDown },
 		"panicked": func() error { panic("out of memory") },
-	} {
+	}, func(t *testing.T, fault func() error) {
 		for want, onError := range map[int]policy.StoreErrorMode{
 			http.StatusServiceUnavailable: policy.FailClosed, http.StatusCreated: policy.FailOpen,
 		} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					store := newLimitedStore()
-					s := newLimited(t, store, core.ScopeLimit{InFlight: 1}, created, policy.OnStoreError(onError))
-					store.fault(func(method string) error {
-						if method == "Admit" {
-							return fault()
-						}
-						return nil
-					})
-					if w := s.post(t.Context(), "a", payment); w.Code != want {
-						t.Errorf("got %d %s, want %d", w.Code, w.Body, want)
-					}
-					store.fault(func(string) error { return nil })
-					advance(time.Minute)
-					if n := store.Len(); n != 0 {
-						t.Errorf("the store has %d records, want none", n)
-					}
-					wantFirst(t, s.post(t.Context(), "a", payment))
-				})
-			})
+			store := newLimitedStore()
+			s := newLimited(t, store, core.ScopeLimit{InFlight: 1}, created, policy.OnStoreError(onError))
+			store.breaks("Admit", fault)
+			if w := s.post(t.Context(), "a", payment); w.Code != want {
+				t.Errorf("got %d %s, want %d", w.Code, w.Body, want)
+			}
+			store.heal()
+			advance(time.Minute)
+			if n := store.Len(); n != 0 {
+				t.Errorf("the store has %d records, want none", n)
+			}
+			wantFirst(t, s.post(t.Context(), "a", payment))
 		}
-	}
+	})
 }
 
 // An admission whose reply was lost is repeated, and counts once.
@@ -363,8 +357,8 @@ func TestScopeLimitReleasesRefusedKeys(t *testing.T) {
 		s := newLimited(t, store, core.ScopeLimit{PerMinute: 1}, created)
 		wantFirst(t, s.post(t.Context(), "a", payment))
 		var failed atomic.Bool
-		store.fault(func(method string) error {
-			if method == "Release" && failed.CompareAndSwap(false, true) {
+		store.breaks("Release", func() error {
+			if failed.CompareAndSwap(false, true) {
 				return errStoreDown
 			}
 			return nil
@@ -393,21 +387,16 @@ func TestScopeLimitObserved(t *testing.T) {
 
 func TestScopeLimitOfDo(t *testing.T) {
 	t.Parallel()
-	engine := engineOf(t, memstore.New(), core.WithScopeLimit(core.ScopeLimit{PerMinute: 1}))
-	charge := func(key string) (core.Info, error) {
-		_, info, err := core.Do(t.Context(), engine, core.Call{Scope: "shop", Name: "charge", Key: key},
-			func(context.Context) (int, error) { return 1, nil })
-		return info, err
-	}
-	if _, err := charge("a"); err != nil {
+	s := newLimited(t, memstore.New(), core.ScopeLimit{PerMinute: 1}, created)
+	if _, _, err := s.charge(t.Context(), chargeCall("a", nil)); err != nil {
 		t.Fatal(err)
 	}
-	_, err := charge("b")
+	_, _, err := s.charge(t.Context(), chargeCall("b", nil))
 	refused, is := errors.AsType[*core.RefusedError](err)
 	if !errors.Is(err, core.ErrScopeLimited) || !is || refused.Problem.RetryAfter <= 0 {
 		t.Errorf("Do returned %v, want ErrScopeLimited", err)
 	}
-	if info, err := charge("a"); err != nil || !info.Replayed {
+	if _, info, err := s.charge(t.Context(), chargeCall("a", nil)); err != nil || !info.Replayed {
 		t.Errorf("a repeated call returned %+v, %v", info, err)
 	}
 }
@@ -417,8 +406,7 @@ func TestScopeLimitOfServices(t *testing.T) {
 	t.Parallel()
 	store := memstore.New()
 	for _, service := range []string{"shop", "bank"} {
-		engine := engineOf(t, store, core.WithService(service), core.WithScopeLimit(core.ScopeLimit{PerMinute: 1}))
-		w := sendTo(engine.Handler(http.HandlerFunc(created)), newPost(t.Context(), "a", payment))
-		wantFirst(t, w)
+		s := newServiceOf(t, store, created, nil, core.WithService(service), core.WithScopeLimit(core.ScopeLimit{PerMinute: 1}))
+		wantFirst(t, s.post(t.Context(), "a", payment))
 	}
 }

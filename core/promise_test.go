@@ -24,25 +24,22 @@ import (
 func TestWaitAcrossProcesses(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []policy.StoreErrorMode{policy.FailClosed, policy.FailOpen} {
-		t.Run(mode.String(), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				store := newFaultyStore()
-				slow := createdAfter(3 * time.Second)
-				opts := []policy.Option{policy.Wait(5 * time.Second), policy.OnStoreError(mode)}
-				here, there := newService(t, store, slow, opts...), newService(t, store, slow, opts...)
-				var group sync.WaitGroup
-				defer group.Wait()
-				group.Go(func() { wantFirst(t, here.post(t.Context(), "k", payment)) })
-				synctest.Wait()
-				// The store fails for a second while the duplicate waits. The duplicate has
-				// seen that a handler runs, so FailOpen does not run a second handler.
-				setAcquire := store.set(&store.acquire)
-				time.AfterFunc(time.Second, func() { setAcquire(failUnapplied) })
-				time.AfterFunc(2*time.Second, func() { setAcquire(nil) })
-				wantReplay(t, there.post(t.Context(), "k", payment))
-				there.wantRuns(t, 0)
-			})
+		synctest.Test(t, func(t *testing.T) {
+			store := newFaultyStore()
+			opts := []policy.Option{policy.Wait(5 * time.Second), policy.OnStoreError(mode)}
+			slow := createdAfter(3 * time.Second)
+			here, there := newService(t, store, slow, opts...), newService(t, store, slow, opts...)
+			var group sync.WaitGroup
+			defer group.Wait()
+			group.Go(func() { wantFirst(t, here.post(t.Context(), "k", payment)) })
+			synctest.Wait()
+			// The store fails for a second while the duplicate waits. The duplicate has
+			// seen that a handler runs, so FailOpen does not run a second handler.
+			setAcquire := store.set(&store.acquire)
+			time.AfterFunc(time.Second, func() { setAcquire(failUnapplied) })
+			time.AfterFunc(2*time.Second, func() { setAcquire(nil) })
+			wantReplay(t, there.post(t.Context(), "k", payment))
+			there.wantRuns(t, 0)
 		})
 	}
 }
