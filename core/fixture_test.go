@@ -2,7 +2,6 @@ package core_test
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -17,108 +16,12 @@ import (
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
-	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/fingerprint"
 	"github.com/oncekey/oncekey/policy"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-var errStoreDown = errors.New("connection refused")
-
-// faultyStore counts calls, and lets a test make them fail before or after they are
-// applied.
-type faultyStore struct {
-	storage.Store
-	mu                                     sync.Mutex
-	acquire, complete, release, extend     func(apply func() error) error
-	acquires, completes, releases, extends atomic.Int64
-}
-
-func newFaultyStore() *faultyStore { return &faultyStore{Store: memstore.New()} }
-
-// set returns a function that sets the fault of some methods. A nil fault heals them.
-func (s *faultyStore) set(faults ...*func(func() error) error) func(func(func() error) error) {
-	return func(fault func(func() error) error) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for _, place := range faults {
-			*place = fault
-		}
-	}
-}
-
-func failUnapplied(func() error) error { return errStoreDown }
-
-// failApplied loses the reply.
-func failApplied(apply func() error) error { return errors.Join(apply(), errStoreDown) }
-
-// failing is a fault with an error of its own.
-func failing(err error) func(func() error) error { return func(func() error) error { return err } }
-
-// failingOnce is a fault of the first call alone. The call is not applied.
-func failingOnce(err error) func(func() error) error {
-	var calls atomic.Int64
-	return func(apply func() error) error {
-		if calls.Add(1) == 1 {
-			return err
-		}
-		return apply()
-	}
-}
-
-var errHang = errors.New("until the call's context ends")
-
-// hang is a fault that ends with the call's context.
-func hang(func() error) error { return errHang }
-
-func (s *faultyStore) through(ctx context.Context, count *atomic.Int64, place *func(func() error) error, apply func(storage.Store) error) error {
-	count.Add(1)
-	s.mu.Lock()
-	fault, store := *place, s.Store
-	s.mu.Unlock()
-	if fault == nil {
-		return apply(store)
-	}
-	err := fault(func() error { return apply(store) })
-	if err == errHang { //nolint:errorlint // it is this very one
-		<-ctx.Done()
-		return ctx.Err()
-	}
-	return err
-}
-
-// forget loses all records, as a Redis without persistence does.
-func (s *faultyStore) forget() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.Store = memstore.New()
-}
-
-func (s *faultyStore) Acquire(ctx context.Context, request storage.Request) (lease storage.Lease, record *storage.Record, err error) {
-	c := request.Claim()
-	failed := s.through(ctx, &s.acquires, &s.acquire, func(store storage.Store) error {
-		lease, record, err = store.Acquire(ctx, c)
-		return err
-	})
-	if failed != nil {
-		return storage.Lease{}, nil, failed
-	}
-	return lease, record, nil
-}
-
-func (s *faultyStore) Complete(ctx context.Context, l storage.Lease, r storage.Result) error {
-	return s.through(ctx, &s.completes, &s.complete, func(store storage.Store) error { return store.Complete(ctx, l, r) })
-}
-
-func (s *faultyStore) Release(ctx context.Context, l storage.Lease) error {
-	return s.through(ctx, &s.releases, &s.release, func(store storage.Store) error { return store.Release(ctx, l) })
-}
-
-func (s *faultyStore) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) error {
-	return s.through(ctx, &s.extends, &s.extend, func(store storage.Store) error { return store.Extend(ctx, l, ttl) })
-}
 
 // events is an Observer that keeps all events.
 type events struct {
@@ -374,13 +277,5 @@ func (s *service) wantEvent(t *testing.T, result event.Result, n int) {
 	t.Helper()
 	if got := s.events.count(result); got != n {
 		t.Errorf("%d events %s, want %d: %v", got, result, n, s.events.results())
-	}
-}
-
-// wantCalls checks a count of a faultyStore.
-func wantCalls(t *testing.T, calls *atomic.Int64, n int64) {
-	t.Helper()
-	if got := calls.Load(); got != n {
-		t.Errorf("%d calls of the store, want %d", got, n)
 	}
 }
