@@ -62,6 +62,13 @@ func (f *onceFlag) first() bool { return !f.Load() && f.CompareAndSwap(false, tr
 // DeclaredAt names the file and the line of the program that declared the policy.
 func (r *Route) DeclaredAt() string { return r.place }
 
+// errTwoPolicies returns an error that names both policies of a request.
+func errTwoPolicies(outer, inner *Route) error {
+	return fmt.Errorf("oncekey: two policies guard this request, one declared at %s and inside of it one declared at %s: "+
+		"keep one of them, or mount them where the router shows the inner one to the outer (idemchi, idemgin, or a http.ServeMux in Engine.Handler)",
+		outer.place, inner.place)
+}
+
 // includedHeaders returns the fields of the policy's IncludeHeaders.
 func (r *Route) includedHeaders(h http.Header) (fields []fingerprint.HeaderField) {
 	for _, name := range r.headers {

@@ -225,13 +225,6 @@ func reportUnguarded(e *Engine, r *http.Request, route *Route) {
 		"oncekey: the policy declared at %s does not guard %s: add policy.Methods(%q), or mount it on the other routes only", route.place, r.Method, r.Method))
 }
 
-// errTwoPolicies returns an error that names both policies of a request.
-func errTwoPolicies(outer, inner *Route) error {
-	return fmt.Errorf("oncekey: two policies guard this request, one declared at %s and inside of it one declared at %s: "+
-		"keep one of them, or mount them where the router shows the inner one to the outer (idemchi, idemgin, or a http.ServeMux in Engine.Handler)",
-		outer.place, inner.place)
-}
-
 // skips calls the policy's SkipIf, and reports a request that it skips. A panic is
 // reported, and continues as the Scope's does.
 func skips(s *shared, r *http.Request, route *Route) bool {
