@@ -123,9 +123,9 @@ func addWithin(sum *atomic.Int64, delta, limit int64) bool {
 	}
 }
 
-// cost is the size that MaxBytes counts for an unfinished record; see entry.cost.
-func cost(key, fingerprint string, origin *storage.Origin) int64 {
-	return int64(recordOverhead + len(key) + len(fingerprint) + originTexts(origin))
+// cost is the size that MaxBytes counts for a record without steps and a result.
+func cost(c *storage.Claim) int64 {
+	return int64(recordOverhead + len(c.Key) + len(c.Fingerprint) + originTexts(&c.Origin))
 }
 
 // originTexts is the number of bytes of an origin's texts.

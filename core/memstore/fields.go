@@ -58,7 +58,7 @@ func (d *draft) limit() int {
 
 // cost is the size that MaxBytes counts for the record; see entry.cost.
 func (d *draft) cost() int64 {
-	return cost(d.lease.Key, d.lease.Fingerprint, &d.lease.Origin) +
+	return cost(&d.lease.Claim) +
 		int64(len(d.result.Header)*fieldOverhead+d.texts+len(d.result.Sketch)+len(d.result.Body))
 }
 

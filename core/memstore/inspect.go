@@ -50,20 +50,18 @@ func (s *Store) Settle(ctx context.Context, key string, attempt uint64, confirma
 	defer shard.mutex.Unlock()
 	now := s.now()
 	r, _ := s.lookUp(shard, &n, now)
-	if r == nil || r.released || r.attempt != attempt || r.leaseEnd > now {
+	if r == nil || r.released || r.Attempt != attempt || r.leaseEnd > now {
 		return fmt.Errorf("memstore: settle %q: %w", key, storage.ErrNotAbandoned)
 	}
-	// Under another token the lease is lost for its holder.
-	l := storage.Lease{Claim: storage.Claim{
-		Key: key, Token: storage.NewToken(), Fingerprint: r.fingerprint, Digest: r.digest, Origin: r.origin,
-	}, Attempt: attempt}
+	l := r.Lease
+	l.Token, l.Steps = storage.NewToken(), "" // under another token the lease is lost for its holder
 	if !happened {
-		r.release(&l) // without steps
+		r.release(l)
 		s.keep(shard, r, r.expires)
 		return nil
 	}
 	d := newDraft(&n, &l, &storage.Result{
-		State: storage.Unreplayable, Status: storage.StatusByHand, Retain: r.expires - now, Remember: r.remember,
+		State: storage.Unreplayable, Status: storage.StatusByHand, Retain: r.expires - now, Remember: r.Remember,
 	})
 	d.run = now - r.created
 	s.finish(shard, r, &d, nil, r.expires)

@@ -152,7 +152,7 @@ func (l *listed) entry(now time.Duration, epoch time.Time) storage.Entry {
 	if l.running != nil {
 		r := l.running.show(now, epoch)
 		r.Steps = "" // up to a mebibyte in each of a thousand records
-		return storage.Entry{Key: l.running.key(), Record: r}
+		return storage.Entry{Key: l.running.Key, Record: r}
 	}
 	return storage.Entry{Key: l.finished.key(), Record: l.finished.summary(epoch)}
 }

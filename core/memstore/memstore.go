@@ -120,7 +120,7 @@ func (s *Store) Acquire(ctx context.Context, request storage.Request) (storage.L
 		}
 		// Expired records of the other shards make space for the new record. The loop
 		// ends, because each iteration drops a record or buries one.
-		if !s.evictEverywhere() && !s.makeRoom(1, cost(c.Key, c.Fingerprint, &c.Origin)) {
+		if !s.evictEverywhere() && !s.makeRoom(1, cost(&c)) {
 			return storage.Lease{}, nil, s.errFull()
 		}
 	}
@@ -170,17 +170,17 @@ func (s *Store) acquire(n *name, c *storage.Claim) (l storage.Lease, found *stor
 	case r == nil:
 		l, admitted := s.admit(shard, n, c, now)
 		return l, nil, nil, !admitted
-	case r.released && (r.steps == "" || c.Repeats(r.fingerprint, r.digest)):
-		l = lease(c, r.attempt+1, false)
-		l.Steps, r.created = r.steps, now
+	case r.released && (r.Steps == "" || c.Repeats(r.Fingerprint, r.Digest)):
+		l = lease(c, r.Attempt+1, false)
+		l.Steps, r.created = r.Steps, now
 	case r.released:
 		return l, r.show(now, s.epoch), nil, false
-	case r.token == c.Token:
-		l = lease(c, r.attempt, r.tookOver)
-		l.Steps = r.steps
-	case r.leaseEnd <= now && c.TakeOver && c.Repeats(r.fingerprint, r.digest):
-		l = lease(c, r.attempt+1, true)
-		l.Steps, r.created = r.steps, now
+	case r.Token == c.Token:
+		l = lease(c, r.Attempt, r.TookOver)
+		l.Steps = r.Steps
+	case r.leaseEnd <= now && c.TakeOver && c.Repeats(r.Fingerprint, r.Digest):
+		l = lease(c, r.Attempt+1, true)
+		l.Steps, r.created = r.Steps, now
 	default:
 		return l, r.show(now, s.epoch), nil, false
 	}
@@ -244,13 +244,12 @@ func (s *Store) Release(ctx context.Context, l storage.Lease) error {
 	case r == nil && l.Steps == "":
 		return nil
 	case r == nil:
-		r = s.insert(shard, &n, l.Key, now+l.Retain)
-		r.created = now - l.Age
+		r = s.insert(shard, &n, &l, now)
 	case l.Attempt <= 1 && l.Steps == "":
 		s.remove(shard, r)
 		return nil
 	}
-	r.release(&l)
+	r.release(l)
 	s.keep(shard, r, now+l.Retain)
 	return nil
 }
@@ -270,11 +269,10 @@ func (s *Store) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) 
 		return err
 	}
 	if r == nil {
-		r = s.insert(shard, &n, l.Key, now+l.Retain)
-		r.created = now - l.Age
+		r = s.insert(shard, &n, &l, now)
 	}
-	if len(r.steps) > len(l.Steps) { // this call was given up, and arrives late
-		l.Steps = r.steps
+	if len(r.Steps) > len(l.Steps) { // this call was given up, and arrives late
+		l.Steps = r.Steps
 	}
 	l.LockTTL = ttl
 	s.claim(shard, r, l, now)
@@ -291,18 +289,18 @@ func (s *Store) Check(ctx context.Context) error {
 
 // admit claims a key that is not in the store, if the bounds allow it.
 func (s *Store) admit(shard *shard, n *name, c *storage.Claim, now time.Duration) (l storage.Lease, admitted bool) {
-	size := cost(c.Key, c.Fingerprint, &c.Origin)
+	size := cost(c)
 	if !s.reserve(size) {
 		return l, false
 	}
-	r := shard.add(n, c.Key, now+c.Retain)
+	r := shard.add(n, now+c.Retain)
 	r.cost, r.created = size, now
 	return s.claim(shard, r, lease(c, 1, false), now), true
 }
 
 // claim gives the record to the lease, from now on.
 func (s *Store) claim(shard *shard, r *record, l storage.Lease, now time.Duration) storage.Lease {
-	r.hold(&l)
+	r.Lease, r.released = l, false
 	r.leaseEnd = now + l.LockTTL
 	s.keep(shard, r, now+l.Retain)
 	return l

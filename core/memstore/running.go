@@ -8,47 +8,30 @@ import (
 
 // record is the store's record of an unfinished key: running or released.
 type record struct {
-	id          identity
-	hash        uint64 // of the id
-	place       place
-	oddKey      string // the key, unless it is the id's digits
-	fingerprint string
-	digest      storage.Digest
-	steps       string
-	origin      storage.Origin
-	token       storage.Token
-	attempt     uint64
-	tookOver    bool
-	odd         bool // oddKey is the key
+	storage.Lease // the last one, as it was granted or extended
+	name
+	place place
 	// released: the key has no holder. Without steps only the attempt number is needed.
 	released bool
 	// created, leaseEnd and expires are times since the store's start.
 	created  time.Duration
 	leaseEnd time.Duration
 	expires  time.Duration
-	remember time.Duration // how long a tombstone is kept after expires
 	cost     int64
-	// position is the record's position in the deadlines.
-	position uint32
-}
-
-// hold gives the record to the lease's holder and marks the record as running.
-func (r *record) hold(l *storage.Lease) {
-	r.token, r.attempt, r.tookOver = l.Token, l.Attempt, l.TookOver
-	r.fingerprint, r.digest, r.steps, r.origin, r.remember, r.released = l.Fingerprint, l.Digest, l.Steps, l.Origin, l.Remember, false
+	position uint32 // in the deadlines
 }
 
 // release ends the attempt of a lease. Without steps it leaves only the attempt number.
-func (r *record) release(l *storage.Lease) {
-	r.hold(l)
-	r.remember, r.released = 0, true
+func (r *record) release(l storage.Lease) {
+	l.Remember, r.released = 0, true
 	if l.Steps == "" {
-		r.fingerprint, r.digest, r.origin = "", storage.Digest{}, storage.Origin{}
+		l.Fingerprint, l.Digest, l.Origin = "", storage.Digest{}, storage.Origin{}
 	}
+	r.Lease = l
 }
 
 // isForgotten reports whether only the attempt number is left of the record.
-func (r *record) isForgotten() bool { return r.released && r.steps == "" }
+func (r *record) isForgotten() bool { return r.released && r.Steps == "" }
 
 func (r *record) state() storage.State {
 	if r.released {
@@ -57,37 +40,20 @@ func (r *record) state() storage.State {
 	return storage.InProgress
 }
 
-// key returns the record's key. Most records do without a text of their own for it.
-func (r *record) key() string {
-	if r.odd {
-		return r.oddKey
-	}
-	return r.id.spell()
-}
-
-// size is the size that MaxBytes counts.
-func (r *record) size() int64 {
-	size := cost(r.oddKey, r.fingerprint, &r.origin) + int64(len(r.steps))
-	if !r.odd {
-		size += 2 * int64(len(r.id))
-	}
-	return size
-}
-
 // isOf reports whether the record belongs to the lease.
-func (r *record) isOf(l *storage.Lease) bool { return r.token == l.Token && r.attempt == l.Attempt }
+func (r *record) isOf(l *storage.Lease) bool { return r.Token == l.Token && r.Attempt == l.Attempt }
 
 // show returns the record. Its times are relative to epoch, the wall time of the
 // store's start.
 func (r *record) show(now time.Duration, epoch time.Time) *storage.Record {
 	return &storage.Record{
 		State:       r.state(),
-		Fingerprint: r.fingerprint,
-		Digest:      r.digest,
-		Attempt:     r.attempt,
+		Fingerprint: r.Fingerprint,
+		Digest:      r.Digest,
+		Attempt:     r.Attempt,
 		LeaseLeft:   r.leaseEnd - now,
-		Steps:       r.steps,
-		Origin:      r.origin,
+		Steps:       r.Steps,
+		Origin:      r.Origin,
 		Created:     epoch.Add(r.created),
 		Expires:     epoch.Add(r.expires),
 	}
@@ -113,12 +79,9 @@ func (u *unfinished) init() {
 func (u *unfinished) at(p place) *record { return u.records[p.number()] }
 
 // add makes the record of a key that is not in the shard.
-func (u *unfinished) add(n *name, key string, expires time.Duration) *record {
+func (u *unfinished) add(n *name, expires time.Duration) *record {
 	r := u.take()
-	*r = record{id: n.id, hash: n.hash, place: r.place, odd: !n.complete, expires: expires}
-	if r.odd {
-		r.oddKey = key
-	}
+	*r = record{name: *n, place: r.place, expires: expires}
 	u.deadlines.push(deadline{expires, r.place})
 	return r
 }

@@ -80,10 +80,12 @@ func (s *Store) openTo(shard *shard, n *name, l *storage.Lease, now time.Duratio
 	return r, nil
 }
 
-// insert adds a record beyond the bounds, for a settlement that must succeed.
-func (s *Store) insert(shard *shard, n *name, key string, expires time.Duration) *record {
+// insert adds a record beyond the bounds, for a lease whose settlement must succeed.
+func (s *Store) insert(shard *shard, n *name, l *storage.Lease, now time.Duration) *record {
 	s.records.Add(1)
-	return shard.add(n, key, expires)
+	r := shard.add(n, now+l.Retain)
+	r.created = now - l.Age
+	return r
 }
 
 // keep sets when a record expires, and updates the counted size.
@@ -93,7 +95,7 @@ func (s *Store) keep(shard *shard, r *record, expires time.Duration) {
 		shard.running.deadlines.fix(r.position, expires)
 	}
 	before := r.cost
-	r.cost = r.size()
+	r.cost = cost(&r.Claim) + int64(len(r.Steps))
 	s.recount(before, r.cost)
 }
 
@@ -135,8 +137,8 @@ func (s *Store) removeFinished(shard *shard, p place) {
 	s.recount(e.cost(&parts), 0)
 }
 
-func (shard *shard) add(n *name, key string, expires time.Duration) *record {
-	r := shard.running.add(n, key, expires)
+func (shard *shard) add(n *name, expires time.Duration) *record {
+	r := shard.running.add(n, expires)
 	shard.index.insert(&n.id, n.hash, r.place)
 	return r
 }

@@ -9,15 +9,13 @@ import (
 // expire ends a running or released record whose Retain is over. It returns the place
 // of the record's tombstone, or nowhere.
 func (s *Store) expire(shard *shard, r *record, now time.Duration) place {
-	until := r.expires + r.remember
-	if r.remember == 0 || until <= now {
+	until := r.expires + r.Remember
+	if r.Remember == 0 || until <= now {
 		s.remove(shard, r)
 		return nowhere
 	}
-	n := name{r.id, !r.odd, r.hash}
-	d := newTombstone(&n, &storage.Lease{
-		Claim: storage.Claim{Key: r.key(), Fingerprint: r.fingerprint, Digest: r.digest}, Attempt: r.attempt,
-	}, 0)
+	r.Origin = storage.Origin{}
+	d := newTombstone(&r.name, &r.Lease, 0)
 	return s.finish(shard, r, &d, nil, until)
 }
 

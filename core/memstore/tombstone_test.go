@@ -86,7 +86,7 @@ func TestTombstonesAreCounted(t *testing.T) {
 			}
 		}
 		c := brief(0)
-		size := cost(c.Key, c.Fingerprint, &storage.Origin{})
+		size := cost(&c)
 		refused(2*size + 10_000)
 		<-time.After(time.Minute)
 		refused(2 * size)
