@@ -1,7 +1,6 @@
 package memstore
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"hash/maphash"
@@ -10,8 +9,6 @@ import (
 
 // identity is a key in 32 bytes: the value of its 64 hex digits, see unhex.
 type identity [sha256.Size]byte
-
-func (id identity) compare(other identity) int { return bytes.Compare(id[:], other[:]) }
 
 // spell returns the key as 64 hex digits.
 func (id identity) spell() string {

@@ -1,25 +1,18 @@
 package memstore
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"hash/maphash"
 	"math"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/oncekey/oncekey/core/internal/records"
 	"github.com/oncekey/oncekey/core/storage"
-)
-
-const (
-	// hashDigits is the length of a cursor's first part, a hash of the rest.
-	hashDigits = 16
-	// shardDigits is the length of the second part, the number of a shard. The third
-	// part is empty, or a mark and a key of that shard.
-	shardDigits = 2
-	keyMark     = ":"
 )
 
 // List implements [storage.Inspector]. The records have no Header, Body, Sketch and
@@ -47,7 +40,8 @@ func (s *Store) List(ctx context.Context, filter storage.Filter, page storage.Pa
 		}
 		budget.Looked += l.look(at)
 		if len(l.entries) == l.limit {
-			at.key, at.resumes = l.entries[l.limit-1].Key, true
+			last := s.identify(l.entries[l.limit-1].Key)
+			at.after = last.id[:]
 			return storage.Listing{Entries: l.entries, Next: s.cursor(at), LookedAt: budget.Looked}, nil
 		}
 		if at = (position{shard: at.shard + 1}); at.shard == shardCount {
@@ -78,39 +72,26 @@ type listed struct {
 // order of their identities. It returns how many records it has passed.
 func (l *listing) look(at position) (looked int) {
 	s, shard := l.store, &l.store.shards[at.shard]
-	var last identity
-	if at.resumes {
-		last = s.identify(at.key).id
-	}
 	shard.mutex.Lock()
 	defer shard.mutex.Unlock()
 	now := s.now()
 	s.evict(shard, now, math.MaxInt) // so that each record is in its state of now
-	limit := l.limit - len(l.entries)
-	var first []listed
+	var rest []listed
 	for one := range shard.listed {
-		if at.resumes && one.id.compare(last) <= 0 {
-			continue
-		}
-		looked++
-		// The records come in random order, so few of them are ever inserted.
-		place, _ := slices.BinarySearchFunc(first, one.id, func(other listed, id identity) int { return other.id.compare(id) })
-		if place < limit && l.matches(&one, now) {
-			first = slices.Insert(first, place, one)
-			first = first[:min(len(first), limit)]
+		if bytes.Compare(one.id[:], at.after) > 0 {
+			rest = append(rest, one)
 		}
 	}
-	for _, one := range first {
-		l.entries = append(l.entries, one.entry(now, s.epoch))
-	}
-	if len(first) == limit { // the next page looks at the others
-		for one := range shard.listed {
-			if one.id.compare(first[limit-1].id) > 0 {
-				looked--
-			}
+	slices.SortFunc(rest, func(a, b listed) int { return bytes.Compare(a.id[:], b.id[:]) })
+	for i, one := range rest {
+		if len(l.entries) == l.limit { // the next page looks at the others
+			return i
+		}
+		if l.matches(&one, now) {
+			l.entries = append(l.entries, one.entry(now, s.epoch))
 		}
 	}
-	return looked
+	return len(rest)
 }
 
 // listed yields the records of a shard, without keys of which only the attempt number is
@@ -157,25 +138,17 @@ func (l *listed) entry(now time.Duration, epoch time.Time) storage.Entry {
 	return storage.Entry{Key: l.finished.key(), Record: l.finished.summary(epoch)}
 }
 
-// position is where a page begins: at a shard, or behind a key of that shard.
+// position is where a page begins.
 type position struct {
-	shard   int
-	key     string
-	resumes bool // behind the key
+	shard int
+	after []byte // the identity of the last record that was listed, or none
 }
 
 // cursor returns the text of a position. Its hash proves that this store made the
 // cursor: another store has another seed, and so another order.
 func (s *Store) cursor(at position) string {
-	text := fmt.Sprintf("%0*x", shardDigits, at.shard)
-	if at.resumes {
-		text += keyMark + at.key
-	}
-	return s.signed(text)
-}
-
-func (s *Store) signed(text string) string {
-	return fmt.Sprintf("%0*x%s", hashDigits, maphash.String(s.seed, text), text)
+	text := append([]byte{byte(at.shard)}, at.after...)
+	return hex.EncodeToString(binary.BigEndian.AppendUint64(text, maphash.Bytes(s.seed, text)))
 }
 
 // resume returns the position of a cursor.
@@ -183,16 +156,13 @@ func (s *Store) resume(cursor string) (at position, err error) {
 	if cursor == "" {
 		return position{}, nil
 	}
-	text := cursor[min(hashDigits, len(cursor)):]
-	if len(text) < shardDigits || s.signed(text) != cursor {
-		const enough = 100
-		return position{}, fmt.Errorf("memstore: list: the cursor %.*q is not from this store: begin with an empty cursor", enough, cursor)
+	const hash, enough = 8, 100 // bytes
+	text, err := hex.DecodeString(cursor)
+	if err == nil && len(text) > hash {
+		at = position{shard: int(text[0]), after: text[1 : len(text)-hash]}
 	}
-	number, _ := strconv.ParseUint(text[:shardDigits], 16, 8) // the store has written it
-	at.shard = int(number)
-	at.key, at.resumes = text[shardDigits:], len(text) > shardDigits
-	if at.resumes {
-		at.key = at.key[len(keyMark):]
+	if at.after == nil || s.cursor(at) != cursor {
+		return position{}, fmt.Errorf("memstore: list: the cursor %.*q is not from this store: begin with an empty cursor", enough, cursor)
 	}
 	return at, nil
 }
