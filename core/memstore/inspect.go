@@ -20,10 +20,8 @@ func (s *Store) Lookup(ctx context.Context, key string) (*storage.Record, error)
 		return nil, fmt.Errorf("memstore: look up: %w", err)
 	}
 	n := s.identify(key)
-	shard := s.shardOf(n.hash)
-	shard.mutex.Lock()
+	shard, now := s.lock(n.hash)
 	defer shard.mutex.Unlock()
-	now := s.now()
 	r, finished := s.lookUp(shard, &n, now)
 	switch {
 	case finished != nil:
@@ -45,10 +43,8 @@ func (s *Store) Settle(ctx context.Context, key string, attempt uint64, confirma
 		return fmt.Errorf("memstore: settle: %w", err)
 	}
 	n := s.identify(key)
-	shard := s.shardOf(n.hash)
-	shard.mutex.Lock()
+	shard, now := s.lock(n.hash)
 	defer shard.mutex.Unlock()
-	now := s.now()
 	r, _ := s.lookUp(shard, &n, now)
 	if r == nil || r.released || r.Attempt != attempt || r.leaseEnd > now {
 		return fmt.Errorf("memstore: settle %q: %w", key, storage.ErrNotAbandoned)
@@ -78,10 +74,9 @@ func (s *Store) Forget(ctx context.Context, key string, confirmation storage.Con
 		return false, fmt.Errorf("memstore: forget: %w", err)
 	}
 	n := s.identify(key)
-	shard := s.shardOf(n.hash)
-	shard.mutex.Lock()
+	shard, now := s.lock(n.hash)
 	defer shard.mutex.Unlock()
-	r, finished := s.lookUp(shard, &n, s.now())
+	r, finished := s.lookUp(shard, &n, now)
 	switch {
 	case finished != nil:
 		s.removeFinished(shard, shard.find(&n))

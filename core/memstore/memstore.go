@@ -148,20 +148,17 @@ func (s *Store) peek(request storage.Request) (n name, repeated *storage.Record)
 
 // findFinished returns the entry of a finished key, or nil.
 func (s *Store) findFinished(n *name) entry {
-	shard := s.shardOf(n.hash)
-	shard.mutex.Lock()
+	shard, now := s.lock(n.hash)
 	defer shard.mutex.Unlock()
-	_, finished := s.lookUp(shard, n, s.now())
+	_, finished := s.lookUp(shard, n, now)
 	return finished
 }
 
 // acquire returns a lease, the record of an unfinished key, the entry of a finished
 // key, or full.
 func (s *Store) acquire(n *name, c *storage.Claim) (l storage.Lease, found *storage.Record, finished entry, full bool) {
-	shard := s.shardOf(n.hash)
-	shard.mutex.Lock()
+	shard, now := s.lock(n.hash)
 	defer shard.mutex.Unlock()
-	now := s.now()
 	s.evict(shard, now, evictionsPerAcquire)
 	r, finished := s.lookUp(shard, n, now)
 	switch {
@@ -208,10 +205,8 @@ func (s *Store) Complete(ctx context.Context, l storage.Lease, res storage.Resul
 }
 
 func (s *Store) complete(d *draft, encoded []byte) error {
-	shard := s.shardOf(d.name.hash)
-	shard.mutex.Lock()
+	shard, now := s.lock(d.name.hash)
 	defer shard.mutex.Unlock()
-	now := s.now()
 	r, finished := s.lookUp(shard, d.name, now)
 	switch {
 	case finished != nil && finished.isOf(d.lease):
@@ -233,10 +228,8 @@ func (s *Store) Release(ctx context.Context, l storage.Lease) error {
 		return fmt.Errorf("memstore: release: %w", err)
 	}
 	n := s.identify(l.Key)
-	shard := s.shardOf(n.hash)
-	shard.mutex.Lock()
+	shard, now := s.lock(n.hash)
 	defer shard.mutex.Unlock()
-	now := s.now()
 	r, err := s.openTo(shard, &n, &l, now)
 	switch {
 	case err != nil:
@@ -260,10 +253,8 @@ func (s *Store) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) 
 		return fmt.Errorf("memstore: extend: %w", err)
 	}
 	n := s.identify(l.Key)
-	shard := s.shardOf(n.hash)
-	shard.mutex.Lock()
+	shard, now := s.lock(n.hash)
 	defer shard.mutex.Unlock()
-	now := s.now()
 	r, err := s.openTo(shard, &n, &l, now)
 	if err != nil {
 		return err
@@ -310,8 +301,13 @@ func lease(c *storage.Claim, attempt uint64, tookOver bool) storage.Lease {
 	return storage.Lease{Claim: *c, Attempt: attempt, TookOver: tookOver}
 }
 
+// lock locks the shard of a hash, and returns it with the time.
+func (s *Store) lock(hash uint64) (*shard, time.Duration) {
+	shard := s.shardOf(hash)
+	shard.mutex.Lock()
+	return shard, s.now()
+}
+
 func (s *Store) now() time.Duration { return time.Since(s.start) }
 
-func (s *Store) shardOf(hash uint64) *shard { return &s.shards[shardIndex(hash)] }
-
-func shardIndex(hash uint64) int { return int(hash % shardCount) }
+func (s *Store) shardOf(hash uint64) *shard { return &s.shards[hash%shardCount] }
