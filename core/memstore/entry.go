@@ -78,13 +78,6 @@ func (e entry) key() string {
 	return string(e.parts().key)
 }
 
-// text returns the bytes of an entry as a string, without a copy. The bytes never
-// change: entries are only appended to a chunk, and an emptied chunk is not used
-// again.
-func text(b []byte) string {
-	return unsafe.String(unsafe.SliceData(b), len(b)) //nolint:gosec // the bytes never change
-}
-
 // reader decodes an entry from its start.
 type reader struct {
 	bytes []byte
@@ -115,9 +108,34 @@ func (r *reader) take(n int) []byte {
 	return r.bytes[r.at-n : r.at : r.at]
 }
 
-// field reads one field of a header.
-func (r *reader) field() (op storage.FieldOp, name, value []byte) {
-	op = storage.FieldOp(r.take(1)[0])
-	name = r.take(r.length())
-	return op, name, r.take(r.length())
+// text returns the text after its length, without a copy. The bytes never change: entries
+// are only appended to a chunk, and an emptied chunk is not used again.
+func (r *reader) text() string {
+	b := r.take(r.length())
+	return unsafe.String(unsafe.SliceData(b), len(b)) //nolint:gosec // the bytes never change
+}
+
+// appendText writes a text after its length.
+func appendText(b []byte, text string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
+}
+
+// appendOrigin writes an origin with its length: each text after its own length.
+func appendOrigin(b []byte, o *storage.Origin) []byte {
+	texts := [...]string{o.Route, o.Holder, o.KeyHash, o.Trace, o.Program}
+	size := 0
+	for _, text := range texts {
+		size += uvarintSize(len(text)) + len(text)
+	}
+	b = binary.AppendUvarint(b, uint64(size))
+	for _, text := range texts {
+		b = appendText(b, text)
+	}
+	return b
+}
+
+// originOf reads the texts that appendOrigin wrote. They point into the entry.
+func originOf(b []byte) storage.Origin {
+	r := reader{b, 0}
+	return storage.Origin{Route: r.text(), Holder: r.text(), KeyHash: r.text(), Trace: r.text(), Program: r.text()}
 }

@@ -65,7 +65,7 @@ func (d *draft) cost() int64 {
 // isTombstone reports whether the entry lacks the fields of a finished record.
 func (d *draft) isTombstone() bool { return d.result.State == storage.Expired }
 
-// form says which of the fields are text, and which optional fields there are.
+// form returns the bits of the fields that are text or optional.
 func (d *draft) form(fingerprintKnown bool) (form byte) {
 	if !d.name.complete {
 		form |= spelledKey
@@ -131,11 +131,6 @@ func (d *draft) appendTo(b []byte) []byte {
 	return append(append(b, d.result.Sketch...), d.result.Body...)
 }
 
-// appendText writes a text after its length.
-func appendText(b []byte, text string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
-}
-
 // parts are the decoded fields of an entry. The slices point into the entry.
 type parts struct {
 	attempt     uint64
@@ -192,7 +187,7 @@ func (e entry) parts() (p parts) {
 	return p
 }
 
-// cost is the size that MaxBytes counts for the record.
+// cost is the size that MaxBytes counts for the record: the cost of its draft.
 func (e entry) cost(p *parts) int64 {
 	sum := recordOverhead + 2*len(identity{}) + fingerprintLength + p.fields*fieldOverhead + len(p.sketch) + len(p.body)
 	if e.has(spelledKey) {
@@ -206,8 +201,8 @@ func (e entry) cost(p *parts) int64 {
 		sum += originTexts(&o)
 	}
 	for r := (reader{p.header, 0}); r.at < len(p.header); {
-		_, name, value := r.field()
-		sum += len(name) + len(value)
+		r.take(1)
+		sum += len(r.text()) + len(r.text())
 	}
 	return int64(sum)
 }
@@ -244,8 +239,8 @@ func (e entry) response(p *parts, epoch time.Time) *storage.Record {
 	}
 	rest := reader{p.header, 0}
 	for i := range r.Header {
-		op, name, value := rest.field()
-		r.Header[i] = storage.Field{Op: op, Name: text(name), Value: text(value)}
+		op := storage.FieldOp(rest.take(1)[0])
+		r.Header[i] = storage.Field{Op: op, Name: rest.text(), Value: rest.text()}
 	}
 	return r
 }

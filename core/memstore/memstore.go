@@ -278,29 +278,6 @@ func (s *Store) Check(ctx context.Context) error {
 	return nil
 }
 
-// admit claims a key that is not in the store, if the bounds allow it.
-func (s *Store) admit(shard *shard, n *name, c *storage.Claim, now time.Duration) (l storage.Lease, admitted bool) {
-	size := cost(c)
-	if !s.reserve(size) {
-		return l, false
-	}
-	r := shard.add(n, now+c.Retain)
-	r.cost, r.created = size, now
-	return s.claim(shard, r, lease(c, 1, false), now), true
-}
-
-// claim gives the record to the lease, from now on.
-func (s *Store) claim(shard *shard, r *record, l storage.Lease, now time.Duration) storage.Lease {
-	r.Lease, r.released = l, false
-	r.leaseEnd = now + l.LockTTL
-	s.keep(shard, r, now+l.Retain)
-	return l
-}
-
-func lease(c *storage.Claim, attempt uint64, tookOver bool) storage.Lease {
-	return storage.Lease{Claim: *c, Attempt: attempt, TookOver: tookOver}
-}
-
 // lock locks the shard of a hash, and returns it with the time.
 func (s *Store) lock(hash uint64) (*shard, time.Duration) {
 	shard := s.shardOf(hash)

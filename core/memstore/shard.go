@@ -80,6 +80,29 @@ func (s *Store) openTo(shard *shard, n *name, l *storage.Lease, now time.Duratio
 	return r, nil
 }
 
+// admit claims a key that is not in the store, if the bounds allow it.
+func (s *Store) admit(shard *shard, n *name, c *storage.Claim, now time.Duration) (l storage.Lease, admitted bool) {
+	size := cost(c)
+	if !s.reserve(size) {
+		return l, false
+	}
+	r := shard.add(n, now+c.Retain)
+	r.cost, r.created = size, now
+	return s.claim(shard, r, lease(c, 1, false), now), true
+}
+
+// claim gives the record to the lease, from now on.
+func (s *Store) claim(shard *shard, r *record, l storage.Lease, now time.Duration) storage.Lease {
+	r.Lease, r.released = l, false
+	r.leaseEnd = now + l.LockTTL
+	s.keep(shard, r, now+l.Retain)
+	return l
+}
+
+func lease(c *storage.Claim, attempt uint64, tookOver bool) storage.Lease {
+	return storage.Lease{Claim: *c, Attempt: attempt, TookOver: tookOver}
+}
+
 // insert adds a record beyond the bounds, for a lease whose settlement must succeed.
 func (s *Store) insert(shard *shard, n *name, l *storage.Lease, now time.Duration) *record {
 	s.records.Add(1)
@@ -141,4 +164,42 @@ func (shard *shard) add(n *name, expires time.Duration) *record {
 	r := shard.running.add(n, expires)
 	shard.index.insert(&n.id, n.hash, r.place)
 	return r
+}
+
+// expire ends a running or released record whose Retain is over. It returns the place
+// of the record's tombstone, or nowhere.
+func (s *Store) expire(shard *shard, r *record, now time.Duration) place {
+	until := r.expires + r.Remember
+	if r.Remember == 0 || until <= now {
+		s.remove(shard, r)
+		return nowhere
+	}
+	r.Origin = storage.Origin{}
+	d := newTombstone(&r.name, &r.Lease, 0)
+	return s.finish(shard, r, &d, nil, until)
+}
+
+// expireFinished ends the record at a place of the archive: a finished record, or a
+// tombstone. It returns the place of the finished record's tombstone, or nowhere.
+func (s *Store) expireFinished(shard *shard, p place, now time.Duration) place {
+	e := shard.finished.at(p)
+	parts := e.parts()
+	until := e.expires() + parts.remember
+	if parts.remember == 0 || until <= now {
+		s.removeFinished(shard, p)
+		return nowhere
+	}
+	r := e.summary(s.epoch)
+	n := name{*e.identity(), !e.has(spelledKey), s.hash(*e.identity())}
+	d := newTombstone(&n, &storage.Lease{
+		Claim: storage.Claim{Key: e.key(), Fingerprint: r.Fingerprint, Digest: r.Digest}, Attempt: r.Attempt,
+	}, r.Status)
+	s.recount(e.cost(&parts), d.cost())
+	shard.finished.replace(p, &d, until)
+	return shard.find(&n) // closing a hole may have moved it
+}
+
+// newTombstone is the draft of a tombstone. The lease has no Origin.
+func newTombstone(n *name, l *storage.Lease, status int) draft {
+	return newDraft(n, l, &storage.Result{State: storage.Expired, Status: status})
 }
