@@ -58,9 +58,7 @@ func TestMissingRightIsNoticedBeforeTheFirstClaim(t *testing.T) {
 					t.Errorf("Acquire returned %+v, %+v and %v, want ErrStoreForbidden and the command", lease, record, err)
 				}
 			}
-			if err := store.Check(t.Context()); !errors.Is(err, storage.ErrStoreForbidden) {
-				t.Errorf("Check returned %v, want ErrStoreForbidden", err)
-			}
+			wantError(t, store.Check(t.Context()), storage.ErrStoreForbidden)
 			if keys := connect(t, server, nil).DBSize(t.Context()).Val(); keys != 0 {
 				t.Errorf("the server has %d keys, want none", keys)
 			}
@@ -101,9 +99,7 @@ func TestOneCallerAsksForAll(t *testing.T) {
 	for n := range 50 {
 		callers.Go(func() { win(t, store, claim(fmt.Sprint("key-", n))) })
 	}
-	if err := <-asks; !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Acquire returned %v, want context.DeadlineExceeded", err)
-	}
+	wantError(t, <-asks, context.DeadlineExceeded)
 	server.Resume()
 	callers.Wait()
 	stats := connect(t, server, nil).Info(t.Context(), "commandstats").Val()
@@ -138,9 +134,7 @@ func TestOtherRefusalsOfRights(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			store := redisstore.New(start(t))
-			if _, _, err := store.Acquire(t.Context(), claim("key")); !errors.Is(err, storage.ErrStoreForbidden) {
-				t.Errorf("Acquire returned %v, want ErrStoreForbidden", err)
-			}
+			refused(t, store, claim("key"), storage.ErrStoreForbidden)
 		})
 	}
 }
@@ -161,9 +155,7 @@ func TestRightThatIsLost(t *testing.T) {
 			t.Errorf("%s returned %v, want ErrStoreForbidden", name, err)
 		}
 	}
-	if _, _, err := store.Acquire(t.Context(), claim("third")); !errors.Is(err, storage.ErrStoreForbidden) {
-		t.Errorf("Acquire returned %v, want ErrStoreForbidden", err)
-	}
+	refused(t, store, claim("third"), storage.ErrStoreForbidden)
 }
 
 // Case 38: a temporary error is not a missing right.

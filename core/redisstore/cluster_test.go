@@ -27,16 +27,10 @@ func TestCluster(t *testing.T) {
 			find(t, store, claim(key))
 			must(t, store.Extend(t.Context(), lease, time.Minute))
 			must(t, store.Complete(t.Context(), lease, result(key)))
-			if r := find(t, store, claim(key)); string(r.Body) != key {
-				t.Errorf("the record is %+v, want %s", r, key)
-			}
+			replays(t, store, claim(key), key)
 		}
 		abandoned(t, store, "key")
-		next := claim("key")
-		next.TakeOver = true
-		if lease := win(t, store, next); lease.Attempt != 2 {
-			t.Errorf("it took over as attempt %d, want 2", lease.Attempt)
-		}
+		winAttempt(t, store, takeOver("key"), 2, true)
 	}
 }
 
@@ -51,16 +45,17 @@ func TestClusterWhoseSlotsHaveMoved(t *testing.T) {
 		for n := range 10 {
 			key := fmt.Sprint(name, n)
 			must(t, store.Complete(t.Context(), win(t, store, claim(key)), result(key)))
-			if r := find(t, store, claim(key)); string(r.Body) != key {
-				t.Errorf("the record is %+v, want %s", r, key)
-			}
+			replays(t, store, claim(key), key)
 		}
 	}
 }
 
-func pipelined(t *testing.T, cluster *redis.ClusterClient) *redis.AutoPipeliner {
+func pipelined(t *testing.T, client interface {
+	AutoPipeline() (*redis.AutoPipeliner, error)
+},
+) *redis.AutoPipeliner {
 	t.Helper()
-	pipeliner, err := cluster.AutoPipeline()
+	pipeliner, err := client.AutoPipeline()
 	must(t, err)
 	return pipeliner
 }

@@ -51,11 +51,7 @@ func TestConformance(t *testing.T) {
 // An AutoPipeliner pays no attention to contexts: the store does.
 func TestConformanceOnAutoPipeline(t *testing.T) {
 	t.Parallel()
-	pipeliner, err := connect(t, redistest.Start(t), nil).AutoPipeline()
-	if err != nil {
-		t.Fatal(err)
-	}
-	conform(t, pipeliner)
+	conform(t, pipelined(t, connect(t, redistest.Start(t), nil)))
 }
 
 // The server refuses large values, and ends their connection. Each call has its own: on a
@@ -90,6 +86,13 @@ func conformUpTo(t *testing.T, tooLarge int, client redis.UniversalClient, optio
 		Unit:     400 * time.Millisecond,
 		TooLarge: tooLarge,
 	})
+}
+
+// start runs a server, and returns a client and a store of it.
+func start(t *testing.T) (*redis.Client, *redisstore.Store) {
+	t.Helper()
+	rdb := connect(t, redistest.Start(t), nil)
+	return rdb, redisstore.New(rdb)
 }
 
 // connect returns a client that is closed after the test.

@@ -64,9 +64,7 @@ func TestFrozenServerOfAnAutoPipeliner(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
-			pipeliner, err := connect(t, server, patient).AutoPipeline()
-			must(t, err)
-			store := redisstore.New(pipeliner)
+			store := redisstore.New(pipelined(t, connect(t, server, patient)))
 			lease := win(t, store, claim("warm"))
 			server.Pause()
 			defer server.Resume()

@@ -135,9 +135,7 @@ func TestRefusedConnectionsAreTheirOwnCalls(t *testing.T) {
 	var call sync.WaitGroup
 	call.Go(func() { must(t, store.Complete(t.Context(), lease, result("answer"))) })
 	eventually(t, func() bool { return rdb.PoolStats().IdleConns == 0 })
-	if err := store.Release(t.Context(), lease); !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("Release returned %v, want ECONNREFUSED", err)
-	}
+	wantError(t, store.Release(t.Context(), lease), syscall.ECONNREFUSED)
 	<-dialed
 	proxy.Set(faultproxy.None())
 	call.Wait()

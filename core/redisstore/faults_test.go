@@ -18,8 +18,7 @@ import (
 // Case 15: scripts lost.
 func TestScriptsAreLoadedAgain(t *testing.T) {
 	t.Parallel()
-	rdb := connect(t, redistest.Start(t), nil)
-	store := redisstore.New(rdb)
+	rdb, store := start(t)
 	for _, key := range []string{"a", "b"} {
 		lease := win(t, store, claim(key))
 		must(t, rdb.ScriptFlush(t.Context()).Err())
@@ -27,11 +26,7 @@ func TestScriptsAreLoadedAgain(t *testing.T) {
 	}
 	abandoned(t, store, "c")
 	must(t, rdb.ScriptFlush(t.Context()).Err())
-	next := claim("c")
-	next.TakeOver = true
-	if lease := win(t, store, next); lease.Attempt != 2 {
-		t.Errorf("it took over as attempt %d, want 2", lease.Attempt)
-	}
+	winAttempt(t, store, takeOver("c"), 2, true)
 }
 
 // settingsRead waits until a new store has asked for the server's settings. The store asks in
@@ -56,9 +51,7 @@ func TestServerThatRestartsEmpty(t *testing.T) {
 	must(t, store.Complete(t.Context(), completed, result("answer")))
 	must(t, store.Release(t.Context(), released))
 	must(t, store.Extend(t.Context(), extended, time.Minute))
-	if r := find(t, store, claim("completed")); string(r.Body) != "answer" {
-		t.Errorf("the record is %+v, want the response", r)
-	}
+	replays(t, store, claim("completed"), "answer")
 	if r := find(t, store, claim("extended")); r.State != storage.InProgress || r.Attempt != 1 {
 		t.Errorf("the record is %+v, want attempt 1 in progress", r)
 	}
@@ -77,9 +70,7 @@ func TestServerThatRestartsWithItsData(t *testing.T) {
 	if r := find(t, store, claim("running")); r.State != storage.InProgress || r.LeaseLeft <= 0 || r.LeaseLeft > time.Minute {
 		t.Errorf("the record is %+v, want it in progress", r)
 	}
-	if r := find(t, store, claim("finished")); string(r.Body) != "answer" {
-		t.Errorf("the record is %+v, want the response", r)
-	}
+	replays(t, store, claim("finished"), "answer")
 	must(t, store.Complete(t.Context(), running, result("late")))
 }
 
@@ -88,9 +79,7 @@ func TestFrozenServer(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	rdb := connect(t, server, func(options *redis.Options) { options.ReadTimeout = 20 * time.Second })
-	pipeliner, err := rdb.AutoPipeline()
-	must(t, err)
-	for name, client := range map[string]redis.UniversalClient{"plain": rdb, "pipelined": pipeliner} {
+	for name, client := range map[string]redis.UniversalClient{"plain": rdb, "pipelined": pipelined(t, rdb)} {
 		store := redisstore.New(client, redisstore.Prefix(name))
 		lease := win(t, store, claim("key"))
 		server.Pause()
@@ -160,9 +149,7 @@ func TestServerThatRefuses(t *testing.T) {
 // refuses expects the server's error from each method, directly and pipelined.
 func refuses(t *testing.T, rdb *redis.Client, lease storage.Lease, mentions string) {
 	t.Helper()
-	pipeliner, err := rdb.AutoPipeline()
-	must(t, err)
-	for name, client := range map[string]redis.UniversalClient{"plain": rdb, "pipelined": pipeliner} {
+	for name, client := range map[string]redis.UniversalClient{"plain": rdb, "pipelined": pipelined(t, rdb)} {
 		for operation, err := range tryAll(t, redisstore.New(client), lease, 10*time.Second) {
 			if operation == "Release" && err == nil {
 				continue // deleting needs no memory
@@ -246,9 +233,7 @@ func TestPrefixesShareNothing(t *testing.T) {
 	payments, orders := redisstore.New(rdb, redisstore.Prefix("payments:")), redisstore.New(rdb, redisstore.Prefix("orders:"))
 	must(t, payments.Complete(t.Context(), win(t, payments, claim("key")), result("payment")))
 	must(t, orders.Release(t.Context(), win(t, orders, claim("key"))))
-	if r := find(t, payments, claim("key")); string(r.Body) != "payment" {
-		t.Errorf("the record is %+v, want the payment", r)
-	}
+	replays(t, payments, claim("key"), "payment")
 	if there := rdb.Exists(t.Context(), "payments:key").Val(); there != 1 || rdb.DBSize(t.Context()).Val() != 1 {
 		t.Error("want only payments:key")
 	}

@@ -8,15 +8,13 @@ import (
 
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
-	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
 
 // Case 20: values that other programs have written under our keys are neither
 // replayed nor claimed, nor overwritten.
 func TestForeignValues(t *testing.T) {
 	t.Parallel()
-	rdb := connect(t, redistest.Start(t), nil)
-	store := redisstore.New(rdb)
+	rdb, store := start(t)
 	tests := []struct {
 		name, mentions string
 		write          func(key string) error
@@ -34,8 +32,7 @@ func TestForeignValues(t *testing.T) {
 			t.Parallel()
 			must(t, test.write("oncekey:"+test.name))
 			before := rdb.Dump(t.Context(), "oncekey:"+test.name).Val()
-			c := claim(test.name)
-			c.TakeOver = true
+			c := takeOver(test.name)
 			lease, record, err := store.Acquire(t.Context(), c)
 			if record != nil || lease != (storage.Lease{}) || !errors.Is(err, storage.ErrCorruptRecord) {
 				t.Fatalf("Acquire returned %+v, %+v and %v, want ErrCorruptRecord", lease, record, err)
@@ -54,8 +51,7 @@ func TestForeignValues(t *testing.T) {
 
 func TestSettlingAnOverwrittenClaim(t *testing.T) {
 	t.Parallel()
-	rdb := connect(t, redistest.Start(t), nil)
-	store := redisstore.New(rdb)
+	rdb, store := start(t)
 	lease := win(t, store, claim("key"))
 	must(t, rdb.Set(t.Context(), "oncekey:key", "hello", time.Hour).Err())
 	for operation, err := range tryAll(t, store, lease, time.Minute) {
@@ -67,19 +63,15 @@ func TestSettlingAnOverwrittenClaim(t *testing.T) {
 
 func TestFinishedRecordWithoutExpiryIsReplayed(t *testing.T) {
 	t.Parallel()
-	rdb := connect(t, redistest.Start(t), nil)
-	store := redisstore.New(rdb)
+	rdb, store := start(t)
 	must(t, store.Complete(t.Context(), win(t, store, claim("key")), result("answer")))
 	must(t, rdb.Persist(t.Context(), "oncekey:key").Err())
-	if r := find(t, store, claim("key")); string(r.Body) != "answer" {
-		t.Errorf("the record is %+v, want the response", r)
-	}
+	replays(t, store, claim("key"), "answer")
 }
 
 func TestDeletingAKeyMakesItNew(t *testing.T) {
 	t.Parallel()
-	rdb := connect(t, redistest.Start(t), nil)
-	store := redisstore.New(rdb)
+	rdb, store := start(t)
 	must(t, store.Complete(t.Context(), win(t, store, claim("key")), result("answer")))
 	must(t, rdb.Del(t.Context(), "oncekey:key").Err())
 	win(t, store, claim("key"))

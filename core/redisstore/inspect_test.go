@@ -82,8 +82,7 @@ func foreign(t *testing.T, rdb *redis.Client, store *redisstore.Store) []string 
 // Case 20: Lookup names the fault, and Forget removes the value.
 func TestInspectingForeignValues(t *testing.T) {
 	t.Parallel()
-	rdb := connect(t, redistest.Start(t), nil)
-	store := redisstore.New(rdb)
+	rdb, store := start(t)
 	for _, key := range foreign(t, rdb, store) {
 		if r, err := store.Lookup(t.Context(), key); r != nil || !errors.Is(err, storage.ErrCorruptRecord) || !strings.Contains(err.Error(), key) {
 			t.Errorf("Lookup returned %+v and %v, want ErrCorruptRecord and the key", r, err)

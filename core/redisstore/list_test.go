@@ -35,8 +35,7 @@ func TestListSkipsForeignValues(t *testing.T) {
 // Only the beginning of a record is read, however large the record is.
 func TestListReadsBeginningsOnly(t *testing.T) {
 	t.Parallel()
-	rdb := connect(t, redistest.Start(t), nil)
-	store := redisstore.New(rdb)
+	rdb, store := start(t)
 	const records = 50
 	fill(t, store, records, strings.Repeat("body\n", 20_000))
 	wide := result("wide")
@@ -70,7 +69,7 @@ func sentBytes(t *testing.T, rdb *redis.Client) int {
 
 func TestListOfLongFingerprints(t *testing.T) {
 	t.Parallel()
-	store := redisstore.New(connect(t, redistest.Start(t), nil))
+	_, store := start(t)
 	for _, fingerprint := range []string{strings.Repeat("long", 5000), `,"headers":`, "\n,\"headers\":[]}\n", strings.Repeat(`"`, 1000)} {
 		c := claim("key")
 		c.Fingerprint = fingerprint
@@ -136,7 +135,7 @@ func TestListOfCluster(t *testing.T) {
 
 func TestListRefusesCursors(t *testing.T) {
 	t.Parallel()
-	store := redisstore.New(connect(t, redistest.Start(t), nil))
+	_, store := start(t)
 	fill(t, store, 20, "body")
 	listing, err := store.List(t.Context(), storage.Filter{States: []storage.State{storage.Completed}}, storage.Page{Limit: 1})
 	must(t, err)

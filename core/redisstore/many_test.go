@@ -4,10 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/internal/testkit"
-	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
 
 // copyScript copies the value of KEYS[1] to the keys from ARGV[1] to ARGV[2].
@@ -22,8 +20,7 @@ return 1`
 // for operators is there at once. With ONCEKEY_SOAK there are a million keys.
 func TestSoakFewAbandonedAmongMany(t *testing.T) {
 	t.Parallel()
-	rdb := connect(t, redistest.Start(t), nil)
-	store := redisstore.New(rdb)
+	rdb, store := start(t)
 	many, abandoned := testkit.Many(30_000), 12
 	must(t, store.Complete(t.Context(), win(t, store, claim("original")), result("a response")))
 	for n := 1; n <= many-abandoned-1; n += 50_000 {

@@ -75,25 +75,23 @@ func call(f func()) {
 }
 
 // meddled returns a store for the others, and one that they meddle with.
-func meddled(t *testing.T, m *meddler) (others, store *redisstore.Store, rdb *redis.Client) {
+func meddled(t *testing.T) (m *meddler, others, store *redisstore.Store, rdb *redis.Client) {
 	t.Helper()
+	m = &meddler{}
 	server := redistest.Start(t)
 	rdb, hooked := connect(t, server, nil), connect(t, server, nil)
 	hooked.AddHook(m)
-	return redisstore.New(rdb), redisstore.New(hooked), rdb
+	return m, redisstore.New(rdb), redisstore.New(hooked), rdb
 }
 
 // Case 2: the record is gone when its time to live is read.
 func TestKeyThatExpiresDuringAcquireIsClaimed(t *testing.T) {
 	t.Parallel()
 	eachClaim(t, func(t *testing.T, claim func(string) storage.Claim) {
-		m := &meddler{}
-		others, store, rdb := meddled(t, m)
+		m, others, store, rdb := meddled(t)
 		win(t, others, claim("key"))
 		m.between = func() { must(t, rdb.Del(t.Context(), "oncekey:key").Err()); m.between = nil }
-		if lease := win(t, store, claim("key")); lease.Attempt != 1 || lease.TookOver {
-			t.Errorf("it got attempt %d with TookOver %t, want 1 with false", lease.Attempt, lease.TookOver)
-		}
+		winAttempt(t, store, claim("key"), 1, false)
 	})
 }
 
@@ -101,8 +99,7 @@ func TestKeyThatExpiresDuringAcquireIsClaimed(t *testing.T) {
 func TestKeyThatCannotBeCaughtIsInProgress(t *testing.T) {
 	t.Parallel()
 	eachClaim(t, func(t *testing.T, claim func(string) storage.Claim) {
-		m := &meddler{}
-		others, store, rdb := meddled(t, m)
+		m, others, store, rdb := meddled(t)
 		m.before = func() { win(t, others, claim("key")) }
 		m.between = func() { must(t, rdb.Del(t.Context(), "oncekey:key").Err()) }
 		if r := find(t, store, claim("key")); r.State != storage.InProgress || r.Abandoned() || r.Fingerprint != "sha256:f" {
@@ -115,8 +112,7 @@ func TestKeyThatCannotBeCaughtIsInProgress(t *testing.T) {
 func TestCompletionInTheGapIsNotTakenForAbandonment(t *testing.T) {
 	t.Parallel()
 	eachClaim(t, func(t *testing.T, claim func(string) storage.Claim) {
-		m := &meddler{}
-		others, store, _ := meddled(t, m)
+		m, others, store, _ := meddled(t)
 		holder := win(t, others, claim("key"))
 		m.between = func() {
 			short := result("answer")
@@ -124,16 +120,13 @@ func TestCompletionInTheGapIsNotTakenForAbandonment(t *testing.T) {
 			must(t, others.Complete(t.Context(), holder, short))
 			m.between = nil
 		}
-		if r := find(t, store, claim("key")); string(r.Body) != "answer" {
-			t.Errorf("the record is %+v, want the response", r)
-		}
+		replays(t, store, claim("key"), "answer")
 	})
 }
 
 func TestCompletionInTheGapDoesNotLengthenTheLease(t *testing.T) {
 	t.Parallel()
-	m := &meddler{}
-	others, store, _ := meddled(t, m)
+	m, others, store, _ := meddled(t)
 	holder := win(t, others, asksAtOnce("key"))
 	m.between = func() {
 		long := result("answer")
@@ -148,8 +141,7 @@ func TestCompletionInTheGapDoesNotLengthenTheLease(t *testing.T) {
 func TestRenewalBeforeTheTakeOverWins(t *testing.T) {
 	t.Parallel()
 	eachClaim(t, func(t *testing.T, claim func(string) storage.Claim) {
-		m := &meddler{}
-		others, store, _ := meddled(t, m)
+		m, others, store, _ := meddled(t)
 		holder := abandoned(t, others, "key")
 		m.after = func() { must(t, others.Extend(t.Context(), holder, time.Minute)); m.after = nil }
 		c := claim("key")
@@ -162,12 +154,8 @@ func TestRenewalBeforeTheTakeOverWins(t *testing.T) {
 
 func TestReleasedKeyThatCannotBeCaughtIsInProgress(t *testing.T) {
 	t.Parallel()
-	m := &meddler{}
-	others, store, _ := meddled(t, m)
-	abandoned(t, others, "key")
-	rival := claim("key")
-	rival.TakeOver = true
-	must(t, others.Release(t.Context(), win(t, others, rival)))
+	m, others, store, _ := meddled(t)
+	rival := released(t, others)
 	var last storage.Lease
 	m.script = func() { // another tombstone each time
 		rival.Token = storage.NewToken()
@@ -184,12 +172,8 @@ func TestReleasedKeyThatCannotBeCaughtIsInProgress(t *testing.T) {
 // A caller that loses a released key to another request gets that request's record.
 func TestReleasedKeyThatAnotherRequestClaims(t *testing.T) {
 	t.Parallel()
-	m := &meddler{}
-	others, store, _ := meddled(t, m)
-	abandoned(t, others, "key")
-	rival := claim("key")
-	rival.TakeOver = true
-	must(t, others.Release(t.Context(), win(t, others, rival)))
+	m, others, store, _ := meddled(t)
+	released(t, others)
 	m.script = func() { win(t, others, claim("key")); m.script = nil }
 	asker := claim("key")
 	asker.Fingerprint = "sha256:other"
@@ -200,16 +184,19 @@ func TestReleasedKeyThatAnotherRequestClaims(t *testing.T) {
 
 func TestReleasedKeyThatExpiresIsClaimed(t *testing.T) {
 	t.Parallel()
-	m := &meddler{}
-	others, store, rdb := meddled(t, m)
-	abandoned(t, others, "key")
-	rival := claim("key")
-	rival.TakeOver = true
-	must(t, others.Release(t.Context(), win(t, others, rival)))
+	m, others, store, rdb := meddled(t)
+	released(t, others)
 	m.script = func() { must(t, rdb.Del(t.Context(), "oncekey:key").Err()) }
-	if lease := win(t, store, claim("key")); lease.Attempt != 1 {
-		t.Errorf("it got attempt %d, want 1", lease.Attempt)
-	}
+	winAttempt(t, store, claim("key"), 1, false)
+}
+
+// released leaves the key as its second attempt has released it, and returns that attempt's claim.
+func released(t *testing.T, store storage.Store) storage.Claim {
+	t.Helper()
+	abandoned(t, store, "key")
+	c := takeOver("key")
+	must(t, store.Release(t.Context(), win(t, store, c)))
+	return c
 }
 
 // abandoned returns a lease that has run out.

@@ -10,8 +10,7 @@ import (
 // Case 2: a time to live that belongs to another value makes no tombstone.
 func TestReleaseInTheGapIsNotTakenForATombstone(t *testing.T) {
 	t.Parallel()
-	m := &meddler{}
-	others, store, _ := meddled(t, m)
+	m, others, store, _ := meddled(t)
 	holder := win(t, others, remembered("key"))
 	m.between = func() {
 		m.between = nil
@@ -25,20 +24,16 @@ func TestReleaseInTheGapIsNotTakenForATombstone(t *testing.T) {
 
 func TestKeyThatIsForgottenInTheGapIsClaimed(t *testing.T) {
 	t.Parallel()
-	m := &meddler{}
-	others, store, _ := meddled(t, m)
+	m, others, store, _ := meddled(t)
 	must(t, others.Complete(t.Context(), win(t, others, remembered("key")), rememberedResult("answer")))
 	m.between = func() { forget(t, others, "key"); m.between = nil }
-	if lease := win(t, store, remembered("key")); lease.Attempt != 1 || lease.TookOver {
-		t.Errorf("it got attempt %d with TookOver %t, want 1 with false", lease.Attempt, lease.TookOver)
-	}
+	winAttempt(t, store, remembered("key"), 1, false)
 }
 
 // The response that is read belongs to another run than the short value.
 func TestResponseOfAnotherRunInTheGap(t *testing.T) {
 	t.Parallel()
-	m := &meddler{}
-	others, store, _ := meddled(t, m)
+	m, others, store, _ := meddled(t)
 	must(t, others.Complete(t.Context(), win(t, others, remembered("key")), rememberedResult("first")))
 	m.between = func() {
 		m.between = nil
@@ -55,8 +50,7 @@ func TestResponseOfAnotherRunInTheGap(t *testing.T) {
 func TestTombstoneBeforeTheTakeOver(t *testing.T) {
 	t.Parallel()
 	for _, own := range []bool{true, false} {
-		m := &meddler{}
-		others, store, rdb := meddled(t, m)
+		m, others, store, rdb := meddled(t)
 		holder := win(t, others, remembered("key"))
 		must(t, others.Extend(t.Context(), holder, 0))
 		m.script = func() { must(t, rdb.PExpire(t.Context(), "oncekey:key", holder.Remember).Err()); m.script = nil }
@@ -74,8 +68,7 @@ func TestTombstoneBeforeTheTakeOver(t *testing.T) {
 // A holder that completes between the look and the take-over is replayed.
 func TestCompletionBeforeTheTakeOver(t *testing.T) {
 	t.Parallel()
-	m := &meddler{}
-	others, store, _ := meddled(t, m)
+	m, others, store, _ := meddled(t)
 	holder := win(t, others, remembered("key"))
 	must(t, others.Extend(t.Context(), holder, 0))
 	m.script = func() { must(t, others.Complete(t.Context(), holder, rememberedResult("answer"))); m.script = nil }

@@ -1,7 +1,6 @@
 package redisstore_test
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
@@ -25,12 +24,8 @@ func TestClusterWithRemember(t *testing.T) {
 				lease := win(t, store, c)
 				must(t, store.Complete(t.Context(), lease, rememberedResult(key)))
 				must(t, store.Complete(t.Context(), lease, rememberedResult(key)))
-				if r := find(t, store, remembered(key)); string(r.Body) != key {
-					t.Errorf("the record is %+v, want %s", r, key)
-				}
-				if r := find(t, store, claim(key)); string(r.Body) != key {
-					t.Errorf("the record is %+v, want %s", r, key)
-				}
+				replays(t, store, remembered(key), key)
+				replays(t, store, claim(key), key)
 				if r, err := store.Lookup(t.Context(), key); err != nil || string(r.Body) != key {
 					t.Errorf("Lookup returned %+v and %v, want %s", r, err, key)
 				}
@@ -78,9 +73,7 @@ func TestRememberWithReplicas(t *testing.T) {
 	lease := win(t, store, remembered("key"))
 	r.replica.Pause()
 	for range 2 {
-		if err := r.waiting(soon).Complete(t.Context(), lease, rememberedResult("answer")); !errors.Is(err, redisstore.ErrTooFewReplicas) {
-			t.Errorf("Complete returned %v, want ErrTooFewReplicas", err)
-		}
+		wantError(t, r.waiting(soon).Complete(t.Context(), lease, rememberedResult("answer")), redisstore.ErrTooFewReplicas)
 	}
 	r.replica.Resume()
 	eventually(t, func() bool { return r.waiting(soon).Complete(t.Context(), lease, rememberedResult("answer")) == nil })

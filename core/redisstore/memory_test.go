@@ -35,8 +35,7 @@ func nameOf(key string) string { return "oncekey:{oncekey:" + key + "}:response"
 // Only the short value stays after Retain.
 func TestSizeOfATombstone(t *testing.T) {
 	t.Parallel()
-	rdb := connect(t, redistest.Start(t), nil)
-	store := redisstore.New(rdb)
+	rdb, store := start(t)
 	key := strings.Repeat("0123456789abcdef", 4)
 	res := rememberedResult(strings.Repeat("body", 10_000))
 	res.Retain, res.Sketch = time.Millisecond, make([]byte, 256)
@@ -59,56 +58,45 @@ func TestRoundTripsWithRemember(t *testing.T) {
 	rdb := connect(t, redistest.Start(t), nil)
 	trips := countTrips(rdb)
 	store := redisstore.New(rdb)
-	expect := func(what string, want int32) {
-		t.Helper()
-		if got := trips.Swap(0); got != want {
-			t.Errorf("%s took %d round trips, want %d", what, got, want)
-		}
-	}
 	must(t, store.Complete(t.Context(), win(t, store, remembered("warm")), rememberedResult("loads the scripts")))
 	find(t, store, claim("warm")) // loads the other
 	trips.Store(0)
 
 	lease := win(t, store, remembered("key"))
-	expect("claiming", 1)
+	trips.expect(t, "claiming", 1)
 	find(t, store, remembered("key"))
-	expect("finding a key in progress", 1)
+	trips.expect(t, "finding a key in progress", 1)
 	must(t, store.Extend(t.Context(), lease, 0))
-	expect("extending", 1)
+	trips.expect(t, "extending", 1)
 	next := remembered("key")
 	next.TakeOver = true
 	lease = win(t, store, next)
-	expect("taking over", 2)
+	trips.expect(t, "taking over", 2)
 	must(t, store.Complete(t.Context(), lease, rememberedResult("answer")))
-	expect("completing", 1)
-	if r := find(t, store, remembered("key")); string(r.Body) != "answer" {
-		t.Errorf("the record is %+v, want the response", r)
-	}
-	expect("replaying", 1)
-	if r := find(t, store, claim("key")); string(r.Body) != "answer" {
-		t.Errorf("the record is %+v, want the response", r)
-	}
-	expect("replaying without a Remember", 2)
+	trips.expect(t, "completing", 1)
+	replays(t, store, remembered("key"), "answer")
+	trips.expect(t, "replaying", 1)
+	replays(t, store, claim("key"), "answer")
+	trips.expect(t, "replaying without a Remember", 2)
 
 	expire(t, rdb, "key", time.Minute)
 	if r := find(t, store, remembered("key")); r.State != storage.Expired || r.Status != 201 {
 		t.Errorf("the record is %+v, want it expired", r)
 	}
-	expect("finding a tombstone", 1)
+	trips.expect(t, "finding a tombstone", 1)
 	win(t, store, remembered("abandoned"))
 	expire(t, rdb, "abandoned", time.Minute)
 	trips.Store(0)
 	if r := find(t, store, remembered("abandoned")); r.State != storage.Expired || r.Status != 0 {
 		t.Errorf("the record is %+v, want it expired", r)
 	}
-	expect("finding the tombstone of an abandoned key", 2)
+	trips.expect(t, "finding the tombstone of an abandoned key", 2)
 }
 
 // A tombstone cannot be completed by a result with a Remember either.
 func TestCompletingATombstone(t *testing.T) {
 	t.Parallel()
-	rdb := connect(t, redistest.Start(t), nil)
-	store := redisstore.New(rdb)
+	rdb, store := start(t)
 	for key, status := range map[string]int{"finished": 201, "abandoned": 0} {
 		lease := win(t, store, remembered(key))
 		if status != 0 {
@@ -138,9 +126,7 @@ func expire(t *testing.T, rdb *redis.Client, key string, left time.Duration) {
 func TestEvictedResponse(t *testing.T) {
 	t.Parallel()
 	rdb := connect(t, redistest.Start(t), nil)
-	pipeliner, err := rdb.AutoPipeline()
-	must(t, err)
-	for name, store := range map[string]*redisstore.Store{"plain": redisstore.New(rdb), "pipelined": redisstore.New(pipeliner)} {
+	for name, store := range map[string]*redisstore.Store{"plain": redisstore.New(rdb), "pipelined": redisstore.New(pipelined(t, rdb))} {
 		must(t, store.Complete(t.Context(), win(t, store, remembered(name)), rememberedResult("answer")))
 		must(t, rdb.Del(t.Context(), nameOf(name)).Err())
 		found, err := store.Lookup(t.Context(), name)
@@ -170,8 +156,7 @@ func forget(t *testing.T, store *redisstore.Store, key string) {
 // Case 20: a damaged value or response is neither replayed nor claimed.
 func TestDamagedMemory(t *testing.T) {
 	t.Parallel()
-	rdb := connect(t, redistest.Start(t), nil)
-	store := redisstore.New(rdb)
+	rdb, store := start(t)
 	for name, damage := range map[string]func(key string) error{
 		"a cut value":    func(key string) error { return rdb.Set(t.Context(), "oncekey:"+key, "oncekey\x01cut", time.Hour).Err() },
 		"a cut response": func(key string) error { return rdb.Set(t.Context(), nameOf(key), "{}\n", time.Hour).Err() },
@@ -184,9 +169,7 @@ func TestDamagedMemory(t *testing.T) {
 		must(t, store.Complete(t.Context(), win(t, store, remembered(name)), rememberedResult("answer")))
 		must(t, damage(name))
 		for _, c := range []storage.Claim{remembered(name), claim(name)} {
-			if _, r, err := store.Acquire(t.Context(), c); !errors.Is(err, storage.ErrCorruptRecord) {
-				t.Errorf("%s: Acquire returned %+v and %v, want ErrCorruptRecord", name, r, err)
-			}
+			refused(t, store, c, storage.ErrCorruptRecord)
 		}
 		if r, err := store.Lookup(t.Context(), name); !errors.Is(err, storage.ErrCorruptRecord) {
 			t.Errorf("%s: Lookup returned %+v and %v, want ErrCorruptRecord", name, r, err)

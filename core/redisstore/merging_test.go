@@ -17,9 +17,7 @@ func merging(t *testing.T, hook redis.Hook) (others, store *redisstore.Store, rd
 	server := redistest.Start(t)
 	rdb, hooked := connect(t, server, nil), connect(t, server, nil)
 	hooked.AddHook(hook)
-	pipeliner, err := hooked.AutoPipeline()
-	must(t, err)
-	return redisstore.New(rdb), redisstore.New(pipeliner), rdb
+	return redisstore.New(rdb), redisstore.New(pipelined(t, hooked)), rdb
 }
 
 // An AutoPipeliner does not merge pipelines. So a claim is one merged command, and
@@ -31,35 +29,27 @@ func TestRoundTripsOnAutoPipeline(t *testing.T) {
 	must(t, store.Complete(t.Context(), win(t, store, claim("warm")), result("loads a script")))
 	win(t, store, claim("held"))
 	find(t, store, claim("held")) // loads the other
-	expect := func(what string, want int32) {
-		t.Helper()
-		if got := counter.trips.Swap(0); got != want {
-			t.Errorf("%s took %d round trips, want %d", what, got, want)
-		}
-	}
-	counter.trips.Store(0)
+	counter.Store(0)
 	lease := win(t, store, claim("key"))
-	expect("claiming a new key", 1)
+	counter.expect(t, "claiming a new key", 1)
 	find(t, store, claim("key"))
-	expect("finding a key in progress", 2)
+	counter.expect(t, "finding a key in progress", 2)
 	must(t, store.Complete(t.Context(), lease, result("answer")))
-	expect("completing", 1)
+	counter.expect(t, "completing", 1)
 	find(t, store, claim("key"))
-	expect("replaying", 1)
+	counter.expect(t, "replaying", 1)
 
 	must(t, store.Complete(t.Context(), win(t, store, remembered("remembered")), rememberedResult("answer")))
-	counter.trips.Store(0)
-	if r := find(t, store, remembered("remembered")); string(r.Body) != "answer" {
-		t.Errorf("the record is %+v, want the response", r)
-	}
-	expect("replaying a remembered response", 2)
+	counter.Store(0)
+	replays(t, store, remembered("remembered"), "answer")
+	counter.expect(t, "replaying a remembered response", 2)
 
 	abandoned(t, store, "abandoned")
-	counter.trips.Store(0)
+	counter.Store(0)
 	if r := find(t, store, claim("abandoned")); !r.Abandoned() {
 		t.Errorf("the record is %+v, want it abandoned", r)
 	}
-	expect("finding an abandoned key", 2)
+	counter.expect(t, "finding an abandoned key", 2)
 }
 
 // Case 2: the second look decides, whatever the first look has found.
@@ -71,9 +61,7 @@ func TestChangesBetweenTheLooks(t *testing.T) {
 		others, store, rdb := merging(t, m)
 		win(t, others, claim("key"))
 		m.script = func() { must(t, rdb.Del(t.Context(), "oncekey:key").Err()); m.script = nil }
-		if lease := win(t, store, claim("key")); lease.Attempt != 1 || lease.TookOver {
-			t.Errorf("it got attempt %d with TookOver %t, want 1 with false", lease.Attempt, lease.TookOver)
-		}
+		winAttempt(t, store, claim("key"), 1, false)
 	})
 	t.Run("it is completed", func(t *testing.T) {
 		t.Parallel()
@@ -81,23 +69,19 @@ func TestChangesBetweenTheLooks(t *testing.T) {
 		others, store, _ := merging(t, m)
 		holder := win(t, others, claim("key"))
 		m.script = func() { must(t, others.Complete(t.Context(), holder, result("answer"))); m.script = nil }
-		if r := find(t, store, claim("key")); string(r.Body) != "answer" {
-			t.Errorf("the record is %+v, want the response", r)
-		}
+		replays(t, store, claim("key"), "answer")
 	})
 	t.Run("it is taken over", func(t *testing.T) {
 		t.Parallel()
 		m := &meddler{}
 		others, store, _ := merging(t, m)
 		abandoned(t, others, "key")
-		next := claim("key")
-		next.TakeOver = true
+		next := takeOver("key")
 		m.script = func() {
 			m.script = nil
 			win(t, others, next)
 		}
-		late := claim("key")
-		late.TakeOver = true
+		late := takeOver("key")
 		if r := find(t, store, late); r.Attempt != 2 || r.Abandoned() {
 			t.Errorf("the record is %+v, want attempt 2 in progress", r)
 		}

@@ -52,9 +52,7 @@ func repeating(t *testing.T) (*replicated, *redisstore.Store, *repeater) {
 func TestRepeatedClaimIsWrittenOnceMore(t *testing.T) {
 	t.Parallel()
 	r, store, twice := repeating(t)
-	if lease := win(t, store, claim("key")); lease.Attempt != 1 || lease.TookOver {
-		t.Errorf("it got attempt %d with TookOver %t, want 1 with false", lease.Attempt, lease.TookOver)
-	}
+	winAttempt(t, store, claim("key"), 1, false)
 	if twice.waits != 2 {
 		t.Errorf("the store waited %d times after the first, want once", twice.waits-1)
 	}

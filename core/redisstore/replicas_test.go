@@ -92,8 +92,7 @@ func TestReplicasHaveWhatIsStored(t *testing.T) {
 	r.expectReplica(t, "key", "answer")
 
 	abandoned(t, r.plain, "other")
-	next := claim("other")
-	next.TakeOver = true
+	next := takeOver("other")
 	lease = win(t, store, next)
 	r.expectReplica(t, "other", string(lease.Token[:]))
 }
@@ -120,9 +119,7 @@ func TestClaimThatTooFewReplicasHaveIsUndone(t *testing.T) {
 			r.expectFree(t)
 			test.heal(r)
 			r.awaitReplica(t)
-			if lease := win(t, r.waiting(late), claim("key")); lease.Attempt != 1 || lease.TookOver {
-				t.Errorf("it got attempt %d with TookOver %t, want 1 with false", lease.Attempt, lease.TookOver)
-			}
+			winAttempt(t, r.waiting(late), claim("key"), 1, false)
 		})
 	}
 }
@@ -147,23 +144,19 @@ func TestTakeOverThatTooFewReplicasHave(t *testing.T) {
 	t.Parallel()
 	r := startReplicated(t)
 	abandoned(t, r.plain, "key")
-	next := claim("key")
-	next.TakeOver = true
+	next := takeOver("key")
 	r.replica.Pause()
 	tooFew(t, r.waiting(soon), next)
 	eventually(t, func() bool { return find(t, r.plain, claim("key")).Abandoned() })
 	tooFew(t, r.waiting(soon), next) // as the engine does
 	r.replica.Resume()
-	if lease := win(t, r.waiting(late), next); lease.Attempt != 2 || !lease.TookOver {
-		t.Errorf("the same caller got attempt %d with TookOver %t, want 2 with true", lease.Attempt, lease.TookOver)
-	}
+	winAttempt(t, r.waiting(late), next, 2, true)
 
 	r.replica.Pause()
 	abandoned(t, r.plain, "other")
 	tooFew(t, r.waiting(soon), func() storage.Claim { c := claim("other"); c.TakeOver = true; return c }())
 	r.replica.Resume()
-	third := claim("other")
-	third.TakeOver = true
+	third := takeOver("other")
 	var lease storage.Lease
 	eventually(t, func() bool {
 		got, record, err := r.waiting(late).Acquire(t.Context(), third)
@@ -178,16 +171,11 @@ func TestTakeOverThatTooFewReplicasHave(t *testing.T) {
 func TestReleasedKeyThatTooFewReplicasHave(t *testing.T) {
 	t.Parallel()
 	r := startReplicated(t)
-	abandoned(t, r.plain, "key")
-	next := claim("key")
-	next.TakeOver = true
-	must(t, r.plain.Release(t.Context(), win(t, r.plain, next)))
+	released(t, r.plain)
 	r.replica.Pause()
 	tooFew(t, r.waiting(soon), claim("key"))
 	r.replica.Resume()
-	if lease := win(t, r.waiting(late), claim("key")); lease.Attempt != 4 || lease.TookOver {
-		t.Errorf("it got attempt %d with TookOver %t, want 4 with false", lease.Attempt, lease.TookOver)
-	}
+	winAttempt(t, r.waiting(late), claim("key"), 4, false)
 }
 
 // A response stays on the master, but Complete fails until the replicas have the
@@ -202,9 +190,7 @@ func TestResponseThatTooFewReplicasHave(t *testing.T) {
 		if !errors.Is(err, redisstore.ErrTooFewReplicas) || errors.Is(err, storage.ErrLeaseLost) {
 			t.Errorf("Complete returned %v, want ErrTooFewReplicas", err)
 		}
-		if record := find(t, r.plain, claim("key")); string(record.Body) != "answer" {
-			t.Errorf("the record is %+v, want the response", record)
-		}
+		replays(t, r.plain, claim("key"), "answer")
 	}
 	r.link.Set(faultproxy.None())
 	eventually(t, func() bool { return r.waiting(soon).Complete(t.Context(), lease, result("answer")) == nil })
@@ -215,13 +201,10 @@ func TestLeaseThatAnotherCallerHasIsLost(t *testing.T) {
 	t.Parallel()
 	r := startReplicated(t)
 	lease := abandoned(t, r.plain, "key")
-	next := claim("key")
-	next.TakeOver = true
+	next := takeOver("key")
 	win(t, r.plain, next)
 	r.replica.Pause()
-	if err := r.waiting(soon).Complete(t.Context(), lease, result("answer")); !errors.Is(err, storage.ErrLeaseLost) {
-		t.Errorf("Complete returned %v, want core.ErrLeaseLost", err)
-	}
+	wantError(t, r.waiting(soon).Complete(t.Context(), lease, result("answer")), storage.ErrLeaseLost)
 }
 
 // Only the winner of a key waits.
@@ -233,9 +216,7 @@ func TestUnreachableReplicaDelaysNoReplay(t *testing.T) {
 	must(t, store.Complete(t.Context(), finished, result("answer")))
 	r.replica.Pause()
 	start := time.Now()
-	if record := find(t, store, claim("finished")); string(record.Body) != "answer" {
-		t.Errorf("the record is %+v, want the response", record)
-	}
+	replays(t, store, claim("finished"), "answer")
 	find(t, store, claim("running"))
 	must(t, store.Extend(t.Context(), running, time.Minute))
 	must(t, store.Release(t.Context(), released))

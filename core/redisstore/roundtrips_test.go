@@ -2,8 +2,6 @@ package redisstore_test
 
 import (
 	"context"
-	"errors"
-	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -41,35 +39,28 @@ func expectRoundTrips(t *testing.T, rdb *redis.Client, claiming int32, options .
 	find(t, store, claim("warm"))
 	must(t, store.Complete(t.Context(), warm, result("loads the scripts")))
 	trips.Store(0)
-	expect := func(what string, want int32) {
-		t.Helper()
-		if got := trips.Swap(0); got != want {
-			t.Errorf("%s took %d round trips, want %d", what, got, want)
-		}
-	}
 
 	lease := win(t, store, claim("key"))
-	expect("claiming a new key", claiming)
+	trips.expect(t, "claiming a new key", claiming)
 	find(t, store, claim("key"))
-	expect("finding a key in progress", 2)
+	trips.expect(t, "finding a key in progress", 2)
 	must(t, store.Extend(t.Context(), lease, time.Minute))
-	expect("extending", 1)
+	trips.expect(t, "extending", 1)
 	must(t, store.Complete(t.Context(), lease, result("answer")))
-	expect("completing", 1)
+	trips.expect(t, "completing", 1)
 	find(t, store, claim("key"))
-	expect("replaying", 1)
+	trips.expect(t, "replaying", 1)
 
 	released := win(t, store, claim("released"))
 	trips.Store(0)
 	must(t, store.Release(t.Context(), released))
-	expect("releasing", 1)
+	trips.expect(t, "releasing", 1)
 }
 
 // The usual settlement has two commands in its script, in each attempt: compare, and write.
 func TestCommandsOfASettlement(t *testing.T) {
 	t.Parallel()
-	rdb := connect(t, redistest.Start(t), nil)
-	store := redisstore.New(rdb)
+	rdb, store := start(t)
 	first := win(t, store, claim("key"))
 	lease := first
 	for lease.Attempt < 11 {
@@ -81,13 +72,10 @@ func TestCommandsOfASettlement(t *testing.T) {
 		if !usual {
 			t.Errorf("in attempt %d, one comparison was not enough: %s", lease.Attempt, stats)
 		}
-		next := claim("key")
-		next.TakeOver = true
+		next := takeOver("key")
 		lease = win(t, store, next)
 	}
-	if err := store.Complete(t.Context(), first, result("late")); !errors.Is(err, storage.ErrLeaseLost) {
-		t.Errorf("Complete by attempt 1 while attempt 11 has the key returned %v, want ErrLeaseLost", err)
-	}
+	wantError(t, store.Complete(t.Context(), first, result("late")), storage.ErrLeaseLost)
 	must(t, store.Complete(t.Context(), lease, result("answer")))
 	if _, record, err := store.Acquire(t.Context(), claim("key")); err != nil || record == nil || record.Attempt != 11 {
 		t.Errorf("Acquire returned %+v, %v, want the response of attempt 11", record, err)
@@ -97,8 +85,7 @@ func TestCommandsOfASettlement(t *testing.T) {
 // The check before the first claim loads the scripts of the usual requests.
 func TestFirstRoundTripsOfAProcess(t *testing.T) {
 	t.Parallel()
-	rdb := connect(t, redistest.Start(t), nil)
-	store := redisstore.New(rdb)
+	rdb, store := start(t)
 	lease := win(t, store, claim("key"))
 	trips := countTrips(rdb)
 	find(t, store, claim("key"))
@@ -130,11 +117,8 @@ func takesOverInThreeRoundTrips(t *testing.T, rdb *redis.Client, options ...redi
 	for _, key := range []string{"warm", "key"} {
 		abandoned(t, store, key)
 		trips.Store(0)
-		next := claim(key)
-		next.TakeOver = true
-		if lease := win(t, store, next); lease.Attempt != 2 || !lease.TookOver {
-			t.Errorf("it took over as attempt %d with TookOver %t, want 2 with true", lease.Attempt, lease.TookOver)
-		}
+		next := takeOver(key)
+		winAttempt(t, store, next, 2, true)
 	}
 	if got := trips.Load(); got != 3 {
 		t.Errorf("taking over took %d round trips, want 3", got)
@@ -143,25 +127,32 @@ func takesOverInThreeRoundTrips(t *testing.T, rdb *redis.Client, options ...redi
 
 // countTrips counts the store's round trips, except connecting and reading settings.
 // A pipeline is one round trip.
-func countTrips(rdb *redis.Client) *atomic.Int32 {
+func countTrips(rdb *redis.Client) *tripCounter {
 	counter := &tripCounter{}
 	rdb.AddHook(counter)
-	return &counter.trips
+	return counter
 }
 
-type tripCounter struct{ trips atomic.Int32 }
+// tripCounter is a hook that counts round trips.
+type tripCounter struct{ atomic.Int32 }
+
+// expect compares the round trips since the last call.
+func (c *tripCounter) expect(t *testing.T, what string, want int32) {
+	t.Helper()
+	if got := c.Swap(0); got != want {
+		t.Errorf("%s took %d round trips, want %d", what, got, want)
+	}
+}
 
 func (c *tripCounter) count(first redis.Cmder) {
 	switch first.Name() {
 	case "set", "evalsha", "eval":
-		c.trips.Add(1)
+		c.Add(1)
 	}
 }
 
 func (c *tripCounter) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		return next(ctx, network, address)
-	}
+	return next
 }
 
 func (c *tripCounter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
@@ -183,6 +174,7 @@ func result(body string) storage.Result {
 }
 
 var (
-	claim, tryAll, eventually    = testkit.Claim, testkit.TryAll, testkit.Eventually
-	win, find, must, wantFinding = testkit.Win, testkit.Find, testkit.Must, testkit.WantFinding
+	claim, takeOver, tryAll, eventually     = testkit.Claim, testkit.TakeOver, testkit.TryAll, testkit.Eventually
+	win, find, must, wantFinding            = testkit.Win, testkit.Find, testkit.Must, testkit.WantFinding
+	winAttempt, replays, refused, wantError = testkit.WinAttempt, testkit.Replays, testkit.Refused, testkit.WantError
 )

@@ -61,9 +61,7 @@ func TestLimiterConformanceOnACluster(t *testing.T) {
 
 func TestLimiterConformanceOnAutoPipeline(t *testing.T) {
 	t.Parallel()
-	pipeliner, err := connect(t, redistest.Start(t), nil).AutoPipeline()
-	must(t, err)
-	limits(t, pipeliner)
+	limits(t, pipelined(t, connect(t, redistest.Start(t), nil)))
 }
 
 // limits runs the suite. Each case has a prefix of its own.

@@ -48,9 +48,7 @@ func TestSettleWhoseReplyIsLost(t *testing.T) {
 			rdb := connect(t, server, nil)
 			rdb.AddHook(&repeated{})
 			must(t, redisstore.New(rdb).Settle(t.Context(), key, 1, confirmation))
-			if err := store.Settle(t.Context(), key, 1, confirmation); !errors.Is(err, storage.ErrNotAbandoned) {
-				t.Errorf("another Settle returned %v, want ErrNotAbandoned", err)
-			}
+			wantError(t, store.Settle(t.Context(), key, 1, confirmation), storage.ErrNotAbandoned)
 		}
 	}
 }
@@ -58,8 +56,7 @@ func TestSettleWhoseReplyIsLost(t *testing.T) {
 // Case 20: a value that is not a record is not settled.
 func TestSettleOfForeignValues(t *testing.T) {
 	t.Parallel()
-	rdb := connect(t, redistest.Start(t), nil)
-	store := redisstore.New(rdb)
+	rdb, store := start(t)
 	for _, key := range foreign(t, rdb, store) {
 		if err := store.Settle(t.Context(), key, 1, storage.Happened); !errors.Is(err, storage.ErrCorruptRecord) {
 			t.Errorf("Settle of %s returned %v, want ErrCorruptRecord", key, err)
@@ -73,7 +70,5 @@ func TestSettleWaitsForReplicas(t *testing.T) {
 	rdb := connect(t, redistest.Start(t), nil)
 	abandon(t, redisstore.New(rdb), "key", 0)
 	waiting := redisstore.New(rdb, redisstore.WaitReplicas(1, 10*time.Millisecond))
-	if err := waiting.Settle(t.Context(), "key", 1, storage.Happened); !errors.Is(err, redisstore.ErrTooFewReplicas) {
-		t.Errorf("Settle returned %v, want ErrTooFewReplicas", err)
-	}
+	wantError(t, waiting.Settle(t.Context(), "key", 1, storage.Happened), redisstore.ErrTooFewReplicas)
 }

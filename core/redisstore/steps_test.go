@@ -15,8 +15,7 @@ import (
 // steps, and may be repeated too.
 func TestCallsThatFindSteps(t *testing.T) {
 	t.Parallel()
-	rdb := connect(t, redistest.Start(t), nil)
-	store := redisstore.New(rdb)
+	rdb, store := start(t)
 	tests := map[string]func(l storage.Lease) error{
 		"Complete": func(l storage.Lease) error { return store.Complete(t.Context(), l, result("answer")) },
 		"Release":  func(l storage.Lease) error { return store.Release(t.Context(), l) },
@@ -53,8 +52,7 @@ func TestCallsThatFindSteps(t *testing.T) {
 // A late renewal is written as a renewal by the same lease with all steps.
 func TestLateRenewalKeepsTheLongerSteps(t *testing.T) {
 	t.Parallel()
-	rdb := connect(t, redistest.Start(t), nil)
-	store := redisstore.New(rdb)
+	_, store := start(t)
 	for _, fingerprint := range []string{"sha256:f", "\x00\xff\n", strings.Repeat("long", 5000)} {
 		c := claim("key")
 		c.Fingerprint = fingerprint
@@ -86,29 +84,21 @@ func TestRoundTripsWithSteps(t *testing.T) {
 	rdb := connect(t, redistest.Start(t), nil)
 	trips := countTrips(rdb)
 	store := redisstore.New(rdb)
-	takeOver := claim("key")
-	takeOver.TakeOver = true
 	must(t, store.Release(t.Context(), win(t, store, claim("key")))) // loads the scripts
 	lease := win(t, store, claim("key"))
 	find(t, store, claim("key"))
 	trips.Store(0)
-	expect := func(what string, want int32) {
-		t.Helper()
-		if got := trips.Swap(0); got != want {
-			t.Errorf("%s took %d round trips, want %d", what, got, want)
-		}
-	}
 	for _, steps := range []string{"first\n", "first\nsecond\n"} {
 		lease.Steps = steps
 		must(t, store.Extend(t.Context(), lease, time.Minute))
-		expect("recording a step", 1)
+		trips.expect(t, "recording a step", 1)
 	}
 	must(t, store.Extend(t.Context(), lease, 0))
 	trips.Store(0)
-	lease = win(t, store, takeOver)
-	expect("taking over", 3)
+	lease = win(t, store, takeOver("key"))
+	trips.expect(t, "taking over", 3)
 	must(t, store.Complete(t.Context(), lease, result("answer")))
-	expect("completing", 1)
+	trips.expect(t, "completing", 1)
 }
 
 // Case 17: a claim that is undone leaves the steps that it has found.
@@ -119,8 +109,7 @@ func TestUndoneClaimPutsTheStepsBack(t *testing.T) {
 		lease := win(t, r.plain, claim("key"))
 		lease.Steps = "first\n"
 		must(t, r.plain.Extend(t.Context(), lease, 0))
-		c := claim("key")
-		c.TakeOver = true
+		c := takeOver("key")
 		if own {
 			c.Token = lease.Token
 		}

@@ -4,16 +4,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
-	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
 
 // The times of a record are counted back from its end, by each method in the same
 // way.
 func TestTimesOfRecords(t *testing.T) {
 	t.Parallel()
-	store := redisstore.New(connect(t, redistest.Start(t), nil))
+	_, store := start(t)
 	c := claim("key")
 	c.Origin = storage.Origin{Route: "POST /payments", Holder: "pod-1", KeyHash: "9c56cc51b374c3ba", Trace: "4bf9-00f0"}
 	before := time.Now()
@@ -51,8 +49,7 @@ func TestTimesOfRecords(t *testing.T) {
 // A replay reads no time to live. The times are by the clock of the writer then.
 func TestTimesOfReplays(t *testing.T) {
 	t.Parallel()
-	rdb := connect(t, redistest.Start(t), nil)
-	store := redisstore.New(rdb)
+	rdb, store := start(t)
 	lease := win(t, store, claim("key"))
 	lease.Age = time.Second
 	res := result("answer")

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
 
@@ -92,9 +93,7 @@ func TestRecordsOfTheNextVersion(t *testing.T) {
 	if _, r, err := store.Acquire(ctx, other); err != nil || r == nil || r.State != storage.InProgress || r.Abandoned() {
 		t.Errorf("Acquire returned %+v and %v, want the running claim", r, err)
 	}
-	if err := store.Complete(ctx, storage.Lease{Claim: other, Attempt: 2}, storage.Result{State: storage.Failed, Status: 400, Retain: time.Hour}); !errors.Is(err, storage.ErrLeaseLost) {
-		t.Errorf("Complete of a lease that another pod holds returned %v, want ErrLeaseLost", err)
-	}
+	testkit.WantError(t, store.Complete(ctx, storage.Lease{Claim: other, Attempt: 2}, storage.Result{State: storage.Failed, Status: 400, Retain: time.Hour}), storage.ErrLeaseLost)
 	running.LockTTL, running.Steps = 0, "charge\n"
 	put(encodeClaim(&running, someTime), running.Retain)
 	lease, _, err := store.Acquire(ctx, other)

@@ -15,6 +15,30 @@ import (
 	"github.com/oncekey/oncekey/fingerprint"
 )
 
+// WinAttempt claims a key, and expects to get the lease of an attempt.
+func WinAttempt(t testing.TB, store storage.Store, c storage.Claim, attempt uint64, tookOver bool) {
+	t.Helper()
+	if lease := Win(t, store, c); lease.Attempt != attempt || lease.TookOver != tookOver {
+		t.Errorf("it got attempt %d with TookOver %t, want %d with %t", lease.Attempt, lease.TookOver, attempt, tookOver)
+	}
+}
+
+// Refused claims a key, and expects an error of a kind.
+func Refused(t testing.TB, store storage.Store, c storage.Claim, want error) {
+	t.Helper()
+	if lease, record, err := store.Acquire(t.Context(), c); !errors.Is(err, want) {
+		t.Errorf("Acquire returned %+v, %+v and %v, want the error %v", lease, record, err, want)
+	}
+}
+
+// WantError expects an error of a kind.
+func WantError(t testing.TB, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("the error is %v, want %v", err, want)
+	}
+}
+
 // Fails expects an error that wraps another one, unless that is nil, and has texts.
 func Fails(t testing.TB, call string, err, want error, texts ...string) {
 	t.Helper()
@@ -27,10 +51,10 @@ func Fails(t testing.TB, call string, err, want error, texts ...string) {
 	}
 }
 
-// Replays expects the response of a key.
-func Replays(t testing.TB, store storage.Store, key, body string) {
+// Replays claims a key, and expects to get a response with that body.
+func Replays(t testing.TB, store storage.Store, c storage.Claim, body string) {
 	t.Helper()
-	if r := Find(t, store, Claim(key)); r.State != storage.Completed || string(r.Body) != body {
+	if r := Find(t, store, c); r.State != storage.Completed || string(r.Body) != body {
 		t.Errorf("the record is %+v, want the response %.80q", r, body)
 	}
 }
