@@ -15,7 +15,10 @@ import (
 	"github.com/oncekey/oncekey/internal/testkit"
 )
 
-var win, must = testkit.Win, testkit.Must
+var (
+	win, must           = testkit.Win, testkit.Must
+	winAttempt, refused = testkit.WinAttempt, testkit.Refused
+)
 
 // overhead is the number that MaxBytes documents.
 const overhead = 256
@@ -84,9 +87,7 @@ func TestFullStoreTakesResponses(t *testing.T) {
 	if store.Len() != 3 {
 		t.Errorf("it holds %d records, want 3", store.Len())
 	}
-	if _, _, err := store.Acquire(t.Context(), claim(4)); !errors.Is(err, storage.ErrStoreFull) {
-		t.Errorf("Acquire returned %v, want ErrStoreFull", err)
-	}
+	refused(t, store, claim(4), storage.ErrStoreFull)
 }
 
 // A cache takes every key, and stays within its bounds.
@@ -123,9 +124,7 @@ func TestCacheFullOfRunningKeys(t *testing.T) {
 	store := memstore.New(memstore.Cache(), memstore.MaxRecords(2))
 	win(t, store, claim(1))
 	win(t, store, claim(2))
-	if _, _, err := store.Acquire(t.Context(), claim(3)); !errors.Is(err, storage.ErrStoreFull) {
-		t.Errorf("Acquire returned %v, want ErrStoreFull", err)
-	}
+	refused(t, store, claim(3), storage.ErrStoreFull)
 }
 
 func TestExpiredRecordsMakeSpace(t *testing.T) {
@@ -234,9 +233,7 @@ func TestBytesOfStepsAreCounted(t *testing.T) {
 			if err := s.Release(t.Context(), l); err != nil {
 				return err
 			}
-			if _, _, err := s.Acquire(t.Context(), claim(2)); !errors.Is(err, storage.ErrStoreFull) {
-				t.Errorf("beside the steps of a released key Acquire returned %v, want ErrStoreFull", err)
-			}
+			refused(t, s, claim(2), storage.ErrStoreFull)
 			l.Steps = ""
 			return s.Release(t.Context(), l)
 		},
@@ -254,9 +251,7 @@ func TestBytesOfStepsAreCounted(t *testing.T) {
 		lease := win(t, store, c)
 		lease.Steps = strings.Repeat("s", length)
 		must(t, store.Extend(t.Context(), lease, time.Minute))
-		if _, _, err := store.Acquire(t.Context(), claim(2)); !errors.Is(err, storage.ErrStoreFull) {
-			t.Errorf("beside the steps of a running key Acquire returned %v, want ErrStoreFull", err)
-		}
+		refused(t, store, claim(2), storage.ErrStoreFull)
 		must(t, end(store, lease))
 		if _, _, err := store.Acquire(t.Context(), claim(2)); err != nil {
 			t.Errorf("beside a key that was %s Acquire returned %v, want no error", name, err)
@@ -284,9 +279,7 @@ func TestBytesOfOriginsAreCounted(t *testing.T) {
 	}
 	store := memstore.New(memstore.MaxBytes(room - 1))
 	win(t, store, other)
-	if _, _, err := store.Acquire(t.Context(), c); !errors.Is(err, storage.ErrStoreFull) {
-		t.Errorf("without space for the origin Acquire returned %v, want ErrStoreFull", err)
-	}
+	refused(t, store, c, storage.ErrStoreFull)
 }
 
 // Counted bytes are subtracted again, however a record is removed.
@@ -327,18 +320,6 @@ func TestOddKeys(t *testing.T) {
 
 func TestOptionsRefuseNonsense(t *testing.T) {
 	t.Parallel()
-	for name, option := range map[string]func(){
-		"MaxRecords(0)": func() { memstore.MaxRecords(0) },
-		"MaxBytes(-1)":  func() { memstore.MaxBytes(-1) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			defer func() {
-				if said, _ := recover().(string); !strings.Contains(said, name) {
-					t.Errorf("it panicked with %q, want a text about %s", said, name)
-				}
-			}()
-			option()
-		})
-	}
+	testkit.PanicsWith(t, func() { memstore.MaxRecords(0) }, "MaxRecords(0)")
+	testkit.PanicsWith(t, func() { memstore.MaxBytes(-1) }, "MaxBytes(-1)")
 }

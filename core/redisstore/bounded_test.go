@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
 
@@ -143,10 +144,5 @@ func TestContextErrorIsAdded(t *testing.T) {
 
 func TestNewWithoutClientPanics(t *testing.T) {
 	t.Parallel()
-	defer func() {
-		if recover() == nil {
-			t.Error("New(nil) did not panic")
-		}
-	}()
-	New(nil)
+	testkit.PanicsWith(t, func() { New(nil) }, "want a client")
 }

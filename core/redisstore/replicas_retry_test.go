@@ -10,6 +10,7 @@ import (
 
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
 
@@ -153,25 +154,9 @@ func TestWaitReplicasRefusesNonsense(t *testing.T) {
 	rdb := connect(t, redistest.Start(t), nil)
 	ring := redis.NewRing(&redis.RingOptions{})
 	t.Cleanup(func() { ring.Close() })
-	pipeliner, err := rdb.AutoPipeline()
-	must(t, err)
-	tests := []struct {
-		name, mentions string
-		make           func()
-	}{
-		{"no replicas", "WaitReplicas(0, 1s)", func() { redisstore.WaitReplicas(0, late/20) }},
-		{"no time", "WaitReplicas(1, 999µs)", func() { redisstore.WaitReplicas(1, 999_000) }},
-		{"pipelined", "*redis.AutoPipeliner", func() { redisstore.New(pipeliner, redisstore.WaitReplicas(1, soon)) }},
-		{"ring", "*redis.Ring", func() { redisstore.New(ring, redisstore.WaitReplicas(1, soon)) }},
-	}
-	for _, test := range tests {
-		func() {
-			defer func() {
-				if got, _ := recover().(string); !strings.Contains(got, test.mentions) {
-					t.Errorf("%s: the panic says %q, want %q in it", test.name, got, test.mentions)
-				}
-			}()
-			test.make()
-		}()
-	}
+	pipeliner := pipelined(t, rdb)
+	testkit.PanicsWith(t, func() { redisstore.WaitReplicas(0, late/20) }, "WaitReplicas(0, 1s)")
+	testkit.PanicsWith(t, func() { redisstore.WaitReplicas(1, 999_000) }, "WaitReplicas(1, 999µs)")
+	testkit.PanicsWith(t, func() { redisstore.New(pipeliner, redisstore.WaitReplicas(1, soon)) }, "*redis.AutoPipeliner")
+	testkit.PanicsWith(t, func() { redisstore.New(ring, redisstore.WaitReplicas(1, soon)) }, "*redis.Ring")
 }

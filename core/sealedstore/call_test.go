@@ -161,9 +161,7 @@ func TestEndedContext(t *testing.T) {
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		for range 20 {
-			if err := store.Complete(ended, lease, result(storage.Completed)); !errors.Is(err, context.Canceled) {
-				t.Errorf("Complete returned %v, want context.Canceled", err)
-			}
+			wantError(t, store.Complete(ended, lease, result(storage.Completed)), context.Canceled)
 		}
 		synctest.Wait()
 		if aead.calls.Load() != before {
@@ -190,9 +188,7 @@ func TestFirstAcquireTriesTheAEAD(t *testing.T) {
 			t.Parallel()
 			next := memstore.New()
 			store := sealedstore.New(next, test.aead)
-			if _, _, err := store.Acquire(t.Context(), claim("key")); !errors.Is(err, test.want) {
-				t.Errorf("Acquire returned %v, want %v", err, test.want)
-			}
+			refused(t, store, claim("key"), test.want)
 			if next.Len() != 0 {
 				t.Error("the key is claimed")
 			}

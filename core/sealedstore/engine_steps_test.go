@@ -3,15 +3,12 @@ package sealedstore_test
 import (
 	"context"
 	"io"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
 
 	"github.com/oncekey/oncekey/core"
-	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/sealedstore"
 	"github.com/oncekey/oncekey/core/storage"
@@ -27,11 +24,8 @@ type stepper struct {
 
 func newStepper(t *testing.T, store storage.Store, options ...policy.Option) *stepper {
 	t.Helper()
-	engine, err := core.New(store, core.SharedScope, core.WithObserver(event.Log(slog.New(slog.DiscardHandler))))
-	must(t, err)
-	shutDown(t, engine)
 	p := &stepper{}
-	p.handler = engine.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	p.handler = guarded(t, store, func(w http.ResponseWriter, r *http.Request) {
 		p.runs++
 		receipt, err := core.Step(r.Context(), "charge", func(context.Context) (string, error) {
 			p.charges++
@@ -42,20 +36,8 @@ func newStepper(t *testing.T, store storage.Store, options ...policy.Option) *st
 			return
 		}
 		io.WriteString(w, receipt)
-	}), options...)
+	}, options...)
 	return p
-}
-
-func (p *stepper) expect(t *testing.T, body string, status int, response string) {
-	t.Helper()
-	request := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
-	request.Header.Set(core.KeyHeader, "key")
-	request.Header.Set("Content-Type", "application/json")
-	w := httptest.NewRecorder()
-	p.handler.ServeHTTP(w, request)
-	if w.Code != status || !strings.Contains(w.Body.String(), response) {
-		t.Errorf("got %d %s, want %d and %q", w.Code, w.Body, status, response)
-	}
 }
 
 // The next attempt gets the step back. A process that cannot open it runs nothing, and
@@ -70,7 +52,7 @@ func TestEngineContinuesFromSealedSteps(t *testing.T) {
 func continuesFromSealedSteps(t *testing.T, mode policy.Option) {
 	next, aead := memstore.New(), newMoody()
 	first := newStepper(t, sealedstore.New(next, aead), mode)
-	first.expect(t, "{}", http.StatusBadGateway, "")
+	post(t, first.handler, "/", "{}", http.StatusBadGateway, "")
 	page, err := next.List(t.Context(), storage.Filter{States: []storage.State{storage.Released}}, storage.Page{Limit: 10})
 	must(t, err)
 	if len(page.Entries) != 1 {
@@ -81,7 +63,7 @@ func continuesFromSealedSteps(t *testing.T, mode policy.Option) {
 	}
 	for name, other := range map[string]storage.Store{"another key": sealedstore.New(next, newGCM(2)), "no seal": next} {
 		late := newStepper(t, other, mode)
-		late.expect(t, "{}", http.StatusServiceUnavailable, "store_unavailable")
+		post(t, late.handler, "/", "{}", http.StatusServiceUnavailable, "store_unavailable")
 		if late.runs != 0 {
 			t.Errorf("with %s the handler ran", name)
 		}
@@ -89,8 +71,8 @@ func continuesFromSealedSteps(t *testing.T, mode policy.Option) {
 	}
 	second := newStepper(t, sealedstore.New(next, aead), mode)
 	second.healed = true
-	second.expect(t, "[]", http.StatusUnprocessableEntity, "key_reused")
-	second.expect(t, "{}", http.StatusOK, "plain receipt")
+	post(t, second.handler, "/", "[]", http.StatusUnprocessableEntity, "key_reused")
+	post(t, second.handler, "/", "{}", http.StatusOK, "plain receipt")
 	if first.charges+second.charges != 1 || second.runs != 1 {
 		t.Errorf("%d charges and %d second runs, want one and one", first.charges+second.charges, second.runs)
 	}

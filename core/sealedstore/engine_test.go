@@ -26,11 +26,8 @@ type pod struct {
 
 func newPod(t *testing.T, store storage.Store, options ...policy.Option) *pod {
 	t.Helper()
-	engine, err := core.New(store, core.SharedScope, core.WithObserver(event.Log(slog.New(slog.DiscardHandler))))
-	must(t, err)
-	shutDown(t, engine)
 	p := &pod{}
-	p.handler = engine.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	p.handler = guarded(t, store, func(w http.ResponseWriter, r *http.Request) {
 		p.runs++
 		w.Header().Set("Location", "/payments/1")
 		w.WriteHeader(http.StatusCreated)
@@ -38,37 +35,47 @@ func newPod(t *testing.T, store storage.Store, options ...policy.Option) *pod {
 		if r.URL.Path == "/stream" {
 			_ = http.NewResponseController(w).Flush()
 		}
-	}), options...)
+	}, options...)
 	return p
 }
 
-// shutDown lets the engine end its work after the test.
-func shutDown(t *testing.T, engine *core.Engine) {
+// guarded is a handler behind an engine that ends its work after the test. It explains differences.
+func guarded(t *testing.T, store storage.Store, handler http.HandlerFunc, options ...policy.Option) http.Handler {
 	t.Helper()
+	engine, err := core.New(store, core.SharedScope, core.WithDiffers(), core.WithObserver(event.Log(slog.New(slog.DiscardHandler))))
+	must(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 10*time.Second)
 		defer cancel()
 		must(t, engine.Shutdown(ctx))
 	})
+	return engine.Handler(handler, options...)
 }
 
 // expect posts a body and compares status, replay mark and response.
 func (p *pod) expect(t *testing.T, path, body string, status int, response string) {
 	t.Helper()
+	header := post(t, p.handler, path, body, status, response)
+	if retry := header.Get("Retry-After"); status == http.StatusServiceUnavailable && retry == "" {
+		t.Errorf("POST %s got no Retry-After", path)
+	}
+	if location := header.Get("Location"); status == http.StatusCreated && location != "/payments/1" {
+		t.Errorf("POST %s got the Location %q", path, location)
+	}
+}
+
+// post posts a body, compares status and response, and returns the response's header.
+func post(t *testing.T, handler http.Handler, path, body string, status int, response string) http.Header {
+	t.Helper()
 	request := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
 	request.Header.Set(core.KeyHeader, "key")
 	request.Header.Set("Content-Type", "application/json")
 	w := httptest.NewRecorder()
-	p.handler.ServeHTTP(w, request)
+	handler.ServeHTTP(w, request)
 	if w.Code != status || !strings.Contains(w.Body.String(), response) {
 		t.Errorf("POST %s got %d %s, want %d and %q", path, w.Code, w.Body, status, response)
 	}
-	if retry := w.Header().Get("Retry-After"); status == http.StatusServiceUnavailable && retry == "" {
-		t.Errorf("POST %s got no Retry-After", path)
-	}
-	if location := w.Header().Get("Location"); status == http.StatusCreated && location != "/payments/1" {
-		t.Errorf("POST %s got the Location %q", path, location)
-	}
+	return w.Header()
 }
 
 // Whatever is wrong with the seal, a finished request never runs again and its
@@ -121,13 +128,7 @@ func TestUnreplayableWithoutTheSeal(t *testing.T) {
 // A difference is explained by the sealed sketch as by a plain one.
 func TestSealedSketchExplains(t *testing.T) {
 	t.Parallel()
-	engine, err := core.New(sealedstore.New(memstore.New(), newGCM(1)), core.SharedScope, core.WithDiffers())
-	must(t, err)
-	shutDown(t, engine)
-	p := &pod{handler: engine.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Location", "/payments/1")
-		w.WriteHeader(http.StatusCreated)
-	}))}
+	p := newPod(t, sealedstore.New(memstore.New(), newGCM(1)))
 	p.expect(t, "/", `{"amount":1}`, http.StatusCreated, "")
 	p.expect(t, "/", `{"amount":2}`, http.StatusUnprocessableEntity, `"differs":["amount"]`)
 }

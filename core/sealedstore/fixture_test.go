@@ -17,7 +17,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var win, find, must, newGCM = testkit.Win, testkit.Find, testkit.Must, testkit.NewGCM
+var (
+	win, find, must, newGCM = testkit.Win, testkit.Find, testkit.Must, testkit.NewGCM
+	refused, wantError      = testkit.Refused, testkit.WantError
+)
 
 // moody is an AEAD whose calls a test can make fail.
 type moody struct {

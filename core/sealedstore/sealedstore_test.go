@@ -12,6 +12,7 @@ import (
 	"github.com/oncekey/oncekey/core/sealedstore"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/storetest"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // The conformance suites over Redis and PostgreSQL are in package tieredstore's tests.
@@ -268,18 +269,7 @@ func (f *fixed) Decrypt(ciphertext, data []byte) ([]byte, error) {
 
 func TestBadArguments(t *testing.T) {
 	t.Parallel()
-	for want, call := range map[string]func(){
-		"sealedstore: New: want a store and an AEAD, one of them is nil":  func() { sealedstore.New(nil, newGCM(1)) },
-		"sealedstore: New: want a store and an AEAD, one of them is nil ": func() { sealedstore.New(memstore.New(), nil) },
-		"sealedstore: MaxCalls(0): want at least 1":                       func() { sealedstore.MaxCalls(0) },
-	} {
-		func() {
-			defer func() {
-				if got := fmt.Sprint(recover()); got != string(bytes.TrimSpace([]byte(want))) {
-					t.Errorf("it panicked with %q, want %q", got, want)
-				}
-			}()
-			call()
-		}()
-	}
+	testkit.PanicsWith(t, func() { sealedstore.New(nil, newGCM(1)) }, "sealedstore: New: want a store and an AEAD, one of them is nil")
+	testkit.PanicsWith(t, func() { sealedstore.New(memstore.New(), nil) }, "sealedstore: New: want a store and an AEAD, one of them is nil")
+	testkit.PanicsWith(t, func() { sealedstore.MaxCalls(0) }, "sealedstore: MaxCalls(0): want at least 1")
 }

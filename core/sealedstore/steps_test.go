@@ -306,9 +306,7 @@ func TestStepsWithoutTheAEAD(t *testing.T) {
 	lease := win(t, store, takeOver(c))
 	aead.set(away, nil)
 	lease.Steps += "more\n"
-	if err := store.Extend(t.Context(), lease, time.Minute); !errors.Is(err, sealedstore.ErrUnavailable) {
-		t.Errorf("Extend returned %v, want the AEAD's error", err)
-	}
+	wantError(t, store.Extend(t.Context(), lease, time.Minute), sealedstore.ErrUnavailable)
 	aead.set(nil, nil)
 	if r := find(t, store, claim("key")); r.Steps != plainSteps {
 		t.Errorf("the record has %q, want the steps before the outage", r.Steps)
@@ -324,18 +322,14 @@ func TestReleaseWithoutTheAEAD(t *testing.T) {
 	lease := win(t, store, claim("key"))
 	lease.Steps = plainSteps
 	aead.set(away, nil)
-	if err := store.Release(t.Context(), lease); !errors.Is(err, sealedstore.ErrUnavailable) {
-		t.Errorf("Release returned %v, want the AEAD's error", err)
-	}
+	wantError(t, store.Release(t.Context(), lease), sealedstore.ErrUnavailable)
 	if r := find(t, store, claim("key")); r.State != storage.InProgress || r.Steps != "" {
 		t.Errorf("the record is %+v, want it in progress", r)
 	}
 	aead.set(nil, nil)
 	must(t, store.Release(t.Context(), lease))
 	aead.set(nil, away)
-	if _, _, err := store.Acquire(t.Context(), claim("key")); !errors.Is(err, storage.ErrUnreadable) {
-		t.Errorf("Acquire returned %v, want ErrUnreadable", err)
-	}
+	refused(t, store, claim("key"), storage.ErrUnreadable)
 	aead.set(nil, nil)
 	if r, err := store.Lookup(t.Context(), "key"); err != nil || r.State != storage.Released || r.Steps != plainSteps {
 		t.Errorf("the record is %+v, %v, want it released", r, err)

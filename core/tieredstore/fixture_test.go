@@ -14,7 +14,10 @@ import (
 	"github.com/oncekey/oncekey/internal/testkit"
 )
 
-var win, find, must = testkit.Win, testkit.Find, testkit.Must
+var (
+	win, find, must       = testkit.Win, testkit.Find, testkit.Must
+	winAttempt, wantError = testkit.WinAttempt, testkit.WantError
+)
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 

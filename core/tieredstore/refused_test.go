@@ -3,7 +3,6 @@ package tieredstore_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -77,9 +76,7 @@ func TestDurableTierThatRefusesAResponse(t *testing.T) {
 	s := newTiers()
 	lease := win(t, s, claim("key"))
 	s.durable.set(tooLarge)
-	if err := s.Complete(t.Context(), lease, result("answer")); !errors.Is(err, storage.ErrNotStorable) {
-		t.Errorf("Complete returned %v, want ErrNotStorable", err)
-	}
+	wantError(t, s.Complete(t.Context(), lease, result("answer")), storage.ErrNotStorable)
 	s.durable.set(nil)
 	runs(t, s, "key")
 	must(t, s.Complete(t.Context(), lease, storage.Result{State: storage.Unreplayable, Status: 201, Retain: time.Hour}))

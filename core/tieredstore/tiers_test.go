@@ -12,6 +12,7 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/tieredstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 func TestFirstRunIsClaimedAndCompletedInBoth(t *testing.T) {
@@ -79,9 +80,7 @@ func TestDuplicateOfRunningRequest(t *testing.T) {
 	s.hot.server.flush()
 	runs(t, s, "key") // and releases the right to fill, which it got
 	s.wants(t, 2, 1)
-	if lease := win(t, s.hot, claim("key")); lease.Attempt != 1 {
-		t.Errorf("the hot tier gave attempt %d, want 1: the hot tier has no holder", lease.Attempt)
-	}
+	winAttempt(t, s.hot, claim("key"), 1, false)
 }
 
 func TestColdHotTierIsRefilled(t *testing.T) {
@@ -289,19 +288,8 @@ func TestAttemptNumbersAreTheDurableTiers(t *testing.T) {
 func TestOptionsRefuseNonsense(t *testing.T) {
 	t.Parallel()
 	store := newServer().link()
-	for want, call := range map[string]func(){
-		"tieredstore: HotTimeout(0s): want more than 0":               func() { tieredstore.HotTimeout(0) },
-		"tieredstore: RefillFor(-1s): want at least 1ms":              func() { tieredstore.RefillFor(-time.Second) },
-		"tieredstore: New: want two stores, one of them is nil":       func() { tieredstore.New(nil, store) },
-		"tieredstore: New: want two stores, one of them is nil" + " ": func() { tieredstore.New(store, nil) },
-	} {
-		func() {
-			defer func() {
-				if said, _ := recover().(string); said == "" || said != want && said+" " != want {
-					t.Errorf("it panicked with %q, want %q", said, want)
-				}
-			}()
-			call()
-		}()
-	}
+	testkit.PanicsWith(t, func() { tieredstore.HotTimeout(0) }, "tieredstore: HotTimeout(0s): want more than 0")
+	testkit.PanicsWith(t, func() { tieredstore.RefillFor(-time.Second) }, "tieredstore: RefillFor(-1s): want at least 1ms")
+	testkit.PanicsWith(t, func() { tieredstore.New(nil, store) }, "tieredstore: New: want two stores, one of them is nil")
+	testkit.PanicsWith(t, func() { tieredstore.New(store, nil) }, "tieredstore: New: want two stores, one of them is nil")
 }

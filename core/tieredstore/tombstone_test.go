@@ -156,9 +156,7 @@ func TestAbandonedKeyIsRemembered(t *testing.T) {
 		pass(t.Context(), c.Retain)
 		isExpired(t, s, 0)
 		pass(t.Context(), c.Remember)
-		if lease := win(t, s, claim("key")); lease.Attempt != 1 {
-			t.Errorf("after its tombstone the key is attempt %d, want 1", lease.Attempt)
-		}
+		winAttempt(t, s, claim("key"), 1, false)
 	})
 }
 

@@ -83,9 +83,7 @@ func TestCommitFails(t *testing.T) {
 		must(t, err)
 		s.hot.taken()
 		s.durable.set(broken)
-		if err := tx.Commit(ctx, lease, result("answer")); !errors.Is(err, errDown) {
-			t.Errorf("Commit returned %v, want the database's error", err)
-		}
+		wantError(t, tx.Commit(ctx, lease, result("answer")), errDown)
 		s.durable.taken()
 		s.wants(t, 0, 0)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -156,4 +157,18 @@ func inspects(t testing.TB, store Durable, key string) {
 	if there, err := store.Forget(t.Context(), key, storage.RerunIsSafe); err != nil || !there {
 		t.Errorf("Forget returned %t and %v, want true", there, err)
 	}
+}
+
+// PanicsWith expects a call to panic with a text that has all of these parts.
+func PanicsWith(t testing.TB, call func(), parts ...string) {
+	t.Helper()
+	defer func() {
+		reason := fmt.Sprint(recover())
+		for _, part := range parts {
+			if !strings.Contains(reason, part) {
+				t.Errorf("it panicked with %q, want %q in it", reason, part)
+			}
+		}
+	}()
+	call()
 }
