@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // newShard is a shard whose records are hashed that way.
@@ -29,7 +30,7 @@ func (shard *shard) file(id identity, expires time.Duration) {
 // Records with equal hashes are distinguished, wherever they are moved and in
 // whatever order they are removed.
 func TestHashesMayMeet(t *testing.T) {
-	NeedsNoRaceDetector(t)
+	testkit.NeedsNoRaceDetector(t)
 	t.Parallel()
 	const records = 50
 	random := rand.New(rand.NewPCG(1, 3)) // the same each time
@@ -78,7 +79,7 @@ func TestHashesMayMeet(t *testing.T) {
 
 // Holes are at most a quarter of the archive, and deadlines come in their order.
 func TestHolesAreClosed(t *testing.T) {
-	NeedsNoRaceDetector(t)
+	testkit.NeedsNoRaceDetector(t)
 	t.Parallel()
 	const records = 3000
 	shard := newShard(func(id identity) uint64 { return uint64(id[0]) << 40 })

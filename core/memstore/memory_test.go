@@ -15,6 +15,7 @@ import (
 
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // heapNow returns the reachable heap, in bytes and in objects.
@@ -28,7 +29,7 @@ func heapNow() (size, objects int64) {
 // A finished record is a piece of a chunk: it takes little more than its own bytes,
 // and the collector does not know of it.
 func TestFinishedRecordsAreSmall(t *testing.T) { //nolint:paralleltest // it counts the whole process's memory
-	memstore.NeedsNoRaceDetector(t)
+	testkit.NeedsNoRaceDetector(t)
 	const records, perRecord, recordsPerObject = 100_000, 540, 10
 	size, objects := heapNow()
 	store := filled(t, records)
@@ -44,7 +45,7 @@ func TestFinishedRecordsAreSmall(t *testing.T) { //nolint:paralleltest // it cou
 
 // A tombstone takes its own bytes and a place in the tables; the response is gone.
 func TestTombstonesAreSmall(t *testing.T) { //nolint:paralleltest // it counts the whole process's memory
-	memstore.NeedsNoRaceDetector(t)
+	testkit.NeedsNoRaceDetector(t)
 	synctest.Test(t, func(t *testing.T) {
 		const records, perTombstone = 50_000, 200
 		size, _ := heapNow()
@@ -72,7 +73,7 @@ func TestTombstonesAreSmall(t *testing.T) { //nolint:paralleltest // it counts t
 // A store that is used for weeks takes no more memory than after the first days:
 // records of different life leave holes, and the holes are closed.
 func TestMemoryDoesNotGrow(t *testing.T) { //nolint:paralleltest // it counts the whole process's memory
-	memstore.NeedsNoRaceDetector(t)
+	testkit.NeedsNoRaceDetector(t)
 	synctest.Test(t, func(t *testing.T) {
 		const rounds, perRound, short, long = 60, 2_000, 2, 10 // in rounds
 		store := memstore.New()
@@ -110,7 +111,7 @@ func TestMemoryDoesNotGrow(t *testing.T) { //nolint:paralleltest // it counts th
 // A replay's bytes stay unchanged while the store moves and drops the record and
 // writes others to the same place.
 func TestReplaysOutliveTheirRecords(t *testing.T) {
-	memstore.NeedsNoRaceDetector(t)
+	testkit.NeedsNoRaceDetector(t)
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const records = 2_000
@@ -210,7 +211,7 @@ func TestCompletingKeepsTheSpace(t *testing.T) {
 // Running records are used again for other keys, and the memory of many of them is
 // released after they have gone.
 func TestRunningRecordsAreReused(t *testing.T) { //nolint:paralleltest // it counts the whole process's memory
-	memstore.NeedsNoRaceDetector(t)
+	testkit.NeedsNoRaceDetector(t)
 	const crowd, most = 50_000, 60 // bytes a record: places in the tables
 	store := memstore.New()
 	before, _ := heapNow()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // kept is the record that the store must hold for a key.
@@ -149,7 +150,7 @@ func (h *history) check(t *testing.T) {
 // However records come, move, expire and are forgotten, exactly the right records
 // exist, and are whole.
 func TestRecordsSurviveOthers(t *testing.T) {
-	memstore.NeedsNoRaceDetector(t)
+	testkit.NeedsNoRaceDetector(t)
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const rounds, steps = 15, 1000

@@ -10,6 +10,7 @@ import (
 
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
 
@@ -34,7 +35,7 @@ func leastAllocations(call func()) float64 {
 // A first-time request and a replay allocate only a little more than go-redis does for
 // two commands and for one: no goroutine, no timer and no channel for a call.
 func TestAllocations(t *testing.T) { //nolint:paralleltest // AllocsPerRun counts the whole process's
-	if raceDetector {
+	if testkit.RaceDetector {
 		t.Skip("the race detector allocates")
 	}
 	server := redistest.Start(t)

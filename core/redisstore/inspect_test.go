@@ -29,9 +29,7 @@ func TestLookupAndForgetTakeOneRoundTrip(t *testing.T) {
 	if r, err := store.Lookup(t.Context(), "key"); err != nil || string(r.Body) != "answer" {
 		t.Errorf("Lookup returned %+v and %v, want the response", r, err)
 	}
-	if there, err := store.Forget(t.Context(), "key", storage.RerunIsSafe); err != nil || !there {
-		t.Errorf("Forget returned %t and %v, want true", there, err)
-	}
+	forget(t, store, "key")
 	if batches.pipelines != 2 || batches.others != 0 {
 		t.Errorf("they took %d pipelines and %d other commands, want one pipeline each", batches.pipelines, batches.others)
 	}
@@ -87,9 +85,7 @@ func TestInspectingForeignValues(t *testing.T) {
 		if r, err := store.Lookup(t.Context(), key); r != nil || !errors.Is(err, storage.ErrCorruptRecord) || !strings.Contains(err.Error(), key) {
 			t.Errorf("Lookup returned %+v and %v, want ErrCorruptRecord and the key", r, err)
 		}
-		if there, err := store.Forget(t.Context(), key, storage.RerunIsSafe); !there || err != nil {
-			t.Errorf("Forget returned %t and %v, want true", there, err)
-		}
+		forget(t, store, key)
 		win(t, store, claim(key))
 	}
 }

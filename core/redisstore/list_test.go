@@ -81,9 +81,7 @@ func TestListOfLongFingerprints(t *testing.T) {
 		if r := listAll(t, store, storage.Completed, 10)["key"]; r == nil || r.Fingerprint != fingerprint || r.Body != nil {
 			t.Errorf("the record is %+v, want the fingerprint %.20q and no body", r, fingerprint)
 		}
-		if there, err := store.Forget(t.Context(), "key", storage.RerunIsSafe); !there || err != nil {
-			t.Errorf("Forget returned %t and %v", there, err)
-		}
+		forget(t, store, "key")
 	}
 }
 

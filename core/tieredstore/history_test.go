@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/tieredstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 const (
@@ -195,7 +196,7 @@ func tiered(hot, durable storage.Store) storage.Store {
 func TestNothingRunsTwice(t *testing.T) {
 	t.Parallel()
 	seeds := 2000
-	if raceDetector { // which makes them ten times slower, and needs few of them
+	if testkit.RaceDetector { // which makes them ten times slower, and needs few of them
 		seeds = 50
 	}
 	var total tally

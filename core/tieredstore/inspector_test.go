@@ -169,18 +169,14 @@ func TestOtherRecordsStand(t *testing.T) {
 		lease.Key = finished.Key
 		s.hot.taken()
 		must(t, s.Complete(t.Context(), lease, res))
-		if calls := s.hot.taken(); len(calls) != 2 {
-			t.Errorf("the hot tier had the calls %v, want Complete and Lookup", calls)
-		}
+		s.hot.wants(t, 2) // Complete and Lookup
 	}
 	running := win(t, s, claim("running"))
 	s.hot.server.flush()
 	other := win(t, s.hot, claim("running"))
 	s.hot.taken()
 	must(t, s.Complete(t.Context(), running, result("answer")))
-	if calls := s.hot.taken(); len(calls) != 2 {
-		t.Errorf("the hot tier had the calls %v, want Complete and Lookup", calls)
-	}
+	s.hot.wants(t, 2) // Complete and Lookup
 	must(t, s.hot.Release(t.Context(), other))
 	for _, method := range []string{"Lookup", "Forget"} {
 		lease := win(t, s, claim(method))

@@ -66,9 +66,7 @@ func TestEndedLeasesAreNoFailuresOfRedis(t *testing.T) {
 	}
 	durable.taken()
 	replays(t, store, "key", "answer")
-	if calls := durable.taken(); len(calls) != 0 {
-		t.Errorf("the durable tier had the calls %v, want none: the hot tier has the record", calls)
-	}
+	durable.wants(t, 0)
 }
 
 // Case 17: whatever Redis loses, one execution.
@@ -84,18 +82,12 @@ func TestFlushedRedis(t *testing.T) {
 	must(t, store.Complete(t.Context(), lease, result("answer")))
 	durable.taken()
 	replays(t, store, "key", "answer")
-	if calls := durable.taken(); len(calls) > 0 {
-		t.Errorf("the replay made the calls %v at the durable tier", calls)
-	}
+	durable.wants(t, 0)
 	flush()
 	replays(t, store, "key", "answer")
-	if calls := durable.taken(); len(calls) != 1 {
-		t.Errorf("the replay after the flush made the calls %v at the durable tier, want one", calls)
-	}
+	durable.wants(t, 1)
 	replays(t, store, "key", "answer")
-	if calls := durable.taken(); len(calls) > 0 {
-		t.Errorf("the replay after the refill made the calls %v at the durable tier", calls)
-	}
+	durable.wants(t, 0)
 }
 
 func TestKilledRedis(t *testing.T) {
@@ -198,7 +190,5 @@ func TestUnreadableRecordInRedis(t *testing.T) {
 	for _, key := range []string{"finished", "running"} {
 		replays(t, store, key, "answer")
 	}
-	if calls := durable.taken(); len(calls) > 0 {
-		t.Errorf("the hot tier was not repaired: there were the calls %v at the durable one", calls)
-	}
+	durable.wants(t, 0)
 }

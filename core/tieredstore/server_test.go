@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"testing"
 	"time"
 
 	"github.com/oncekey/oncekey/core/memstore"
@@ -120,6 +121,14 @@ func (l *link) taken() []string {
 	calls := l.calls
 	l.calls = nil
 	return calls
+}
+
+// wants expects the number of calls since taken or wants was last called.
+func (l *link) wants(t *testing.T, want int) {
+	t.Helper()
+	if calls := l.taken(); len(calls) != want {
+		t.Errorf("the tier had the calls %v, want %d", calls, want)
+	}
 }
 
 func (l *link) call(ctx context.Context, method string, apply func() error) error {

@@ -99,6 +99,15 @@ func Panics(t testing.TB, calls map[string]func()) {
 	}
 }
 
+// NeedsNoRaceDetector skips a long test of one goroutine, or of the heap's size, under the race detector: the test would
+// find no race.
+func NeedsNoRaceDetector(t testing.TB) {
+	t.Helper()
+	if RaceDetector {
+		t.Skip("it needs no race detector")
+	}
+}
+
 // Must expects no error.
 func Must(t testing.TB, err error) {
 	t.Helper()

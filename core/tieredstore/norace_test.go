@@ -1,5 +1,0 @@
-//go:build !race
-
-package tieredstore_test
-
-const raceDetector = false
