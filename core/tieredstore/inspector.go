@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
+	"github.com/oncekey/oncekey/core/internal/examination"
 	"github.com/oncekey/oncekey/core/internal/records"
 	"github.com/oncekey/oncekey/core/storage"
 )
@@ -77,3 +79,42 @@ func (s *Store) closed(ctx context.Context, operation, key string) (storage.Insp
 	}
 	return durable, nil
 }
+
+var _ storage.Checker = (*Store)(nil)
+
+// Check implements [storage.Checker]. It returns the result of the durable tier's
+// check. A failed check of the hot tier is only logged, because requests are served
+// without the hot tier. When the durable tier is no Checker, Check returns an error
+// that is [errors.ErrUnsupported].
+func (s *Store) Check(ctx context.Context) error {
+	durable, can := s.durable.(storage.Checker)
+	if !can {
+		return unsupported("check", "durable", s.durable)
+	}
+	err := durable.Check(ctx)
+	if hot, can := s.hot.store.(storage.Checker); can {
+		_ = s.hot.call(ctx, s.hot.timeout, hot.Check) // call logs the error
+	}
+	return err
+}
+
+var _ storage.Examiner = (*Store)(nil)
+
+// Examine implements [storage.Examiner]. It returns the findings of the durable tier and
+// then those of the hot tier, with the tier's name before each check. The hot tier may lose
+// its records, so no finding asks it to keep them.
+func (s *Store) Examine(ctx context.Context) []storage.Finding {
+	hot := examination.Nested(ctx, hotName, s.hot.store)
+	for i, f := range hot {
+		isRole := f.Check == hotName+": replication" && f.Grade == storage.Mend // a replica, or one that is missing
+		if slices.Contains(ofKeeping, f.Check) && (f.Grade == storage.Look || f.Grade == storage.Mend) && !isRole {
+			hot[i] = examination.Good(f.Check, f.Seen+"; the durable tier keeps the records")
+		}
+	}
+	return append(examination.Nested(ctx, "durable tier", s.durable), hot...)
+}
+
+const hotName = "hot tier"
+
+// ofKeeping are the checks of a store that must not lose a record.
+var ofKeeping = []string{hotName + ": eviction policy", hotName + ": persistence", hotName + ": replication"}
