@@ -142,8 +142,7 @@ func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, route *Route, nex
 // ctx reach the handler, and the cancellation of ctx only ends a Wait. The values may be
 // read after Finish (see Do). A nil route means the default policy.
 //
-// Serve and Do call Begin and Finish. Call both yourself to guard another kind of
-// request.
+// Serve and Do call Begin and Finish. Call both yourself for another kind of request.
 func (e *Engine) Begin(ctx context.Context, route *Route, request Request) Decision {
 	a := newAttempt(&e.shared, cmp.Or(route, e.defaults))
 	a.request = request

@@ -127,7 +127,7 @@ func TestCompletionsOfOneKeyInABatch(t *testing.T) {
 	errs := completeTogether(t, store, lease, stale, lease)
 	must(t, errors.Join(errs[0], errs[2]))
 	fails(t, "Complete of a lost lease", errs[1], storage.ErrLeaseLost)
-	replays(t, store, "key", "key")
+	replays(t, store, claim("key"), "key")
 }
 
 // A key or a result that the server refuses fails alone.

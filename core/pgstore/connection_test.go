@@ -223,5 +223,5 @@ func TestLateCallKeepsItsConnection(t *testing.T) {
 	if now := pool.Stat().NewConnsCount(); now != made {
 		t.Errorf("%d connections were made, want %d, as before", now, made)
 	}
-	replays(t, store, "key", "response")
+	replays(t, store, claim("key"), "response")
 }

@@ -108,7 +108,7 @@ func TestCrashAfterAsynchronousClaims(t *testing.T) {
 	running := win(t, store, claim("running"))
 	finish(t, store, "finished")
 	crash()
-	replays(t, store, "finished", "finished")
+	replays(t, store, claim("finished"), "finished")
 	isRunning(t, store, "running")
 	must(t, store.Complete(t.Context(), running, result("late")))
 	var answered, retried storage.Lease
@@ -122,7 +122,7 @@ func TestCrashAfterAsynchronousClaims(t *testing.T) {
 		t.Fatal("all claims have survived: want them forgotten, as this option allows")
 	}
 	must(t, store.Complete(t.Context(), answered, result("answer")))
-	replays(t, store, "answered", "answer")
+	replays(t, store, claim("answered"), "answer")
 	if retry := win(t, store, claim("retried")); retry.Attempt != 1 || retry.TookOver {
 		t.Errorf("the retry got %+v: want the first attempt once more", retry)
 	}
@@ -163,7 +163,7 @@ func TestSynchronousStandbyLosesNothing(t *testing.T) {
 	})
 	for _, there := range []*pgstore.Store{pgstore.New(replica), pgstore.New(replica, pgstore.AlwaysBatch)} {
 		for range 2 { // a key that the process has not seen, and one that it has
-			replays(t, there, "finished", "finished")
+			replays(t, there, claim("finished"), "finished")
 			const readOnlyTransaction = "25006"
 			fails(t, "Acquire", acquire(t.Context(), there, claim("new")).err, nil, readOnlyTransaction)
 		}
@@ -174,7 +174,7 @@ func TestSynchronousStandbyLosesNothing(t *testing.T) {
 		return acquire(ctx, store, claim("alone")).err
 	}), context.DeadlineExceeded)
 	successor := failedOver(t, server, standby)
-	replays(t, successor, "finished", "finished")
+	replays(t, successor, claim("finished"), "finished")
 	isRunning(t, successor, "running")
 	must(t, successor.Complete(t.Context(), running, result("late")))
 	if lease := win(t, successor, claim("alone")); lease.Attempt != 1 {

@@ -27,7 +27,7 @@ func TestConcurrentMigrations(t *testing.T) {
 	counts(t, pool, len(pgstore.Migrations()), `SELECT count(*) FROM oncekey_records_migrations`)
 	finish(t, pgstore.New(pool), "key")
 	must(t, pgstore.Migrate(t.Context(), pool))
-	replays(t, pgstore.New(pool), "key", "key")
+	replays(t, pgstore.New(pool), claim("key"), "key")
 }
 
 // A statement that waits for a lock on the table holds up all that come after it.
@@ -57,8 +57,8 @@ func TestNextVersion(t *testing.T) {
 			must(t, pgstore.Migrate(t.Context(), pool))
 			must(t, store.Check(t.Context()))
 			finish(t, store, "new")
-			replays(t, store, "old", "old")
-			replays(t, store, "new", "new")
+			replays(t, store, claim("old"), "old")
+			replays(t, store, claim("new"), "new")
 			execute(t, pool, `UPDATE oncekey_records SET version = 2 WHERE record_key = 'new'`)
 			fails(t, "Acquire", acquire(t.Context(), store, takeOver("new")).err, storage.ErrCorruptRecord, "version is 2, want 1")
 			lease := win(t, store, remembered(takeOver("next")))

@@ -82,7 +82,7 @@ func TestKnownKeysAreRead(t *testing.T) {
 	finish(t, pgstore.New(pool), "key")
 	store := pgstore.New(pool, pgstore.AlwaysBatch)
 	for _, begin := range []string{"WITH", "SELECT", "SELECT"} {
-		replays(t, store, "key", "key")
+		replays(t, store, claim("key"), "key")
 		if text := tracer.inBatch.Load().(string); !strings.HasPrefix(strings.TrimSpace(text), begin) {
 			t.Errorf("a replay is sent as %q, want %s", text, begin)
 		}

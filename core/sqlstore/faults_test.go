@@ -97,7 +97,7 @@ func TestBusyFile(t *testing.T) {
 		if took := time.Since(start); took > 3*time.Second {
 			t.Errorf("four calls of 100 ms took %s: want each to end with its context", took)
 		}
-		replays(t, store, "finished", "finished")
+		replays(t, store, claim("finished"), "finished")
 		_, err = blocker.ExecContext(t.Context(), `ROLLBACK`)
 		must(t, errors.Join(err, blocker.Close()))
 		must(t, store.Complete(t.Context(), lease, result("late")))
@@ -212,7 +212,7 @@ func TestReplicaReplaysAndClaimsNothing(t *testing.T) {
 	must(t, sqlstore.Migrate(t.Context(), primary, sqlstore.PostgreSQL()))
 	finish(t, sqlstore.New(primary, sqlstore.PostgreSQL()), "finished")
 	store := sqlstore.New(postgresql.connect(t, server.Standby().DSN()), sqlstore.PostgreSQL())
-	replays(t, store, "finished", "finished")
+	replays(t, store, claim("finished"), "finished")
 	if lease, record, err := store.Acquire(t.Context(), claim("new")); err == nil {
 		t.Errorf("Acquire returned %+v and %+v, want an error", lease, record)
 	}

@@ -75,7 +75,7 @@ length(fingerprint) + length(state) + coalesce(length(digest), 0) FROM oncekey_r
 				t.Errorf("the row of %q is %s with %d bytes, want gone with at most 64", key, state, size)
 			}
 		}
-		replays(t, store, "running on", "running on")
+		replays(t, store, claim("running on"), "running on")
 		sweeps(t, store, 0)
 		age(t, db, 48*time.Hour)
 		sweeps(t, store, 3)
@@ -111,7 +111,7 @@ func TestKeysAreComparedAsBytes(t *testing.T) {
 		if lease := win(t, store, claim("KEY")); lease.Attempt != 1 {
 			t.Errorf("another key got attempt %d, want 1", lease.Attempt)
 		}
-		replays(t, store, "key", "key")
+		replays(t, store, claim("key"), "key")
 	})
 }
 
@@ -195,7 +195,7 @@ func TestMigrate(t *testing.T) {
 		})
 		finish(t, sqlstore.New(db, s.dialect), "key")
 		must(t, sqlstore.Migrate(t.Context(), db, s.dialect)) // changes nothing
-		replays(t, sqlstore.New(db, s.dialect), "key", "key")
+		replays(t, sqlstore.New(db, s.dialect), claim("key"), "key")
 		counts(t, db, len(sqlstore.Migrations(s.dialect)), `SELECT max(version) FROM oncekey_records_migrations`)
 	})
 }
@@ -216,7 +216,7 @@ func TestMigrationsForATool(t *testing.T) {
 		finish(t, store, "key")
 		counts(t, db, len(sqlstore.Migrations(s.dialect)), `SELECT max(version) FROM shop_records_migrations`)
 		must(t, sqlstore.Migrate(t.Context(), db, s.dialect, table))
-		replays(t, store, "key", "key")
+		replays(t, store, claim("key"), "key")
 	})
 }
 
