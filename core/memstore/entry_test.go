@@ -2,7 +2,6 @@ package memstore
 
 import (
 	"bytes"
-	"encoding/hex"
 	"reflect"
 	"strings"
 	"testing"
@@ -93,24 +92,4 @@ func checkRecord(t *testing.T, got *storage.Record, d *draft, epoch time.Time) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("the record is %+v, want %+v", got, want)
 	}
-}
-
-// Exactly the texts that encoding/hex writes are read as digits, and are written back
-// unchanged.
-func FuzzUnhex(f *testing.F) {
-	digits := strings.Repeat("0123456789abcdef", 4)
-	for _, one := range []string{digits, strings.ToUpper(digits), digits[1:] + "g", digits[1:] + "/", digits[1:] + ":", digits[1:] + "`", "\xff" + digits[1:], ""} {
-		f.Add(one)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		bytes, err := hex.DecodeString(text)
-		want := err == nil && len(text) == 64 && hex.EncodeToString(bytes) == text
-		raw, ok := unhex(text)
-		if ok != want {
-			t.Fatalf("unhex(%q) is %t, want %t", text, ok, want)
-		}
-		if again := identity(raw).spell(); ok && again != text {
-			t.Errorf("unhex(%q) is spelled %q", text, again)
-		}
-	})
 }

@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/oncekey/oncekey/core/internal/records"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -87,7 +88,7 @@ func (d *draft) form(fingerprintKnown bool) (form byte) {
 
 // appendTo writes the entry. The caller sets its position, its expiry and its run.
 func (d *draft) appendTo(b []byte) []byte {
-	raw, known := rawFingerprint(d.lease.Fingerprint)
+	raw, known := records.RawFingerprint(d.lease.Fingerprint)
 	form := d.form(known)
 	var unset [atIdentity]byte
 	b = append(append(b, unset[:]...), d.name.id[:]...)
@@ -189,12 +190,12 @@ func (e entry) parts() (p parts) {
 
 // cost is the size that MaxBytes counts for the record: the cost of its draft.
 func (e entry) cost(p *parts) int64 {
-	sum := recordOverhead + 2*len(identity{}) + fingerprintLength + p.fields*fieldOverhead + len(p.sketch) + len(p.body)
+	sum := recordOverhead + 2*len(identity{}) + records.FingerprintLength + p.fields*fieldOverhead + len(p.sketch) + len(p.body)
 	if e.has(spelledKey) {
 		sum += len(p.key) - 2*len(identity{})
 	}
 	if e.has(spelledFingerprint) {
-		sum += len(p.fingerprint) - fingerprintLength
+		sum += len(p.fingerprint) - records.FingerprintLength
 	}
 	if len(p.origin) > 0 {
 		o := originOf(p.origin)
@@ -274,7 +275,7 @@ func (e entry) fingerprint(p *parts, expected string) string {
 			return string(p.fingerprint)
 		}
 	} else if kept := (*[sha256.Size]byte)(p.fingerprint); !isFingerprint(expected, kept) {
-		return spellFingerprint(kept)
+		return records.SpellFingerprint(kept)
 	}
 	return expected
 }

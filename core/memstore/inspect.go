@@ -2,15 +2,11 @@ package memstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/oncekey/oncekey/core/internal/records"
 	"github.com/oncekey/oncekey/core/storage"
 )
-
-// errRerunNotConfirmed refuses a Forget without storage.RerunIsSafe.
-var errRerunNotConfirmed = errors.New("memstore: forget: pass storage.RerunIsSafe if the request may run again")
 
 var _ storage.Inspector = (*Store)(nil)
 
@@ -68,7 +64,7 @@ func (s *Store) Settle(ctx context.Context, key string, attempt uint64, confirma
 // was released without steps, which counts as no record.
 func (s *Store) Forget(ctx context.Context, key string, confirmation storage.Confirmation) (bool, error) {
 	if confirmation != storage.RerunIsSafe {
-		return false, errRerunNotConfirmed
+		return false, fmt.Errorf("memstore: %w", records.ErrRerunNotConfirmed)
 	}
 	if err := ctx.Err(); err != nil {
 		return false, fmt.Errorf("memstore: forget: %w", err)

@@ -17,7 +17,7 @@ import (
 func brief(n byte) storage.Claim {
 	fingerprint := identity{n, 1}
 	return storage.Claim{
-		Key: identity{n}.spell(), Token: storage.NewToken(), Fingerprint: fingerprintPrefix + fingerprint.spell(), Digest: storage.Digest{n},
+		Key: identity{n}.spell(), Token: storage.NewToken(), Fingerprint: "sha256:" + fingerprint.spell(), Digest: storage.Digest{n},
 		LockTTL: time.Second, Retain: time.Minute, Remember: 30 * 24 * time.Hour,
 	}
 }

@@ -3,20 +3,15 @@ package redisstore
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/hex"
 	"math"
-	"strings"
 	"time"
 	"unsafe"
 
+	"github.com/oncekey/oncekey/core/internal/records"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
 const (
-	// hashSize is the size of a fingerprint that is a hash, and hashPrefix the text before
-	// its hex digits.
-	hashSize   = 32
-	hashPrefix = "sha256:"
 	// maskSize is the size of the mask, which has a bit for each field.
 	maskSize = 2
 )
@@ -231,8 +226,8 @@ func (c *codec) header(h *storage.Header) {
 // fingerprint is two fields, of which one has bytes: the 32 of a hash as package fingerprint writes
 // it, or any text.
 func (c *codec) fingerprint(text *string) {
-	var hash [hashSize]byte
-	hashed := c.has(!c.reading && parseHash(*text, &hash))
+	hash, made := records.RawFingerprint(*text)
+	hashed := c.has(!c.reading && made)
 	if hashed {
 		c.raw(hash[:])
 	}
@@ -240,38 +235,7 @@ func (c *codec) fingerprint(text *string) {
 		c.words(text)
 	}
 	if hashed && c.reading {
-		var digits [len(hashPrefix) + 2*hashSize]byte
-		copy(digits[:], hashPrefix)
-		hex.Encode(digits[len(hashPrefix):], hash[:])
-		*text = string(digits[:])
-	}
-}
-
-// parseHash reads the hash of a fingerprint, and returns false for a text of another form.
-func parseHash(fingerprint string, hash *[hashSize]byte) bool {
-	digits, is := strings.CutPrefix(fingerprint, hashPrefix)
-	if !is || len(digits) != 2*hashSize {
-		return false
-	}
-	for i := range hash {
-		high, low := nibble(digits[2*i]), nibble(digits[2*i+1])
-		if high|low > 0xf {
-			return false
-		}
-		hash[i] = high<<4 | low
-	}
-	return true
-}
-
-// nibble returns the value of a lower-case hex digit, and 255 for another byte.
-func nibble(digit byte) byte {
-	switch {
-	case digit >= '0' && digit <= '9':
-		return digit - '0'
-	case digit >= 'a' && digit <= 'f':
-		return digit - 'a' + 10
-	default:
-		return math.MaxUint8
+		*text = records.SpellFingerprint(&hash)
 	}
 }
 

@@ -12,9 +12,6 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// errRerunNotConfirmed refuses a Forget without storage.RerunIsSafe.
-var errRerunNotConfirmed = errors.New("redisstore: forget: pass storage.RerunIsSafe if the request may run again")
-
 var _ storage.Inspector = (*Store)(nil)
 
 // Lookup implements [storage.Inspector]. It takes one round trip to the key's master.
@@ -61,7 +58,7 @@ func (s *Store) snapshot(ctx context.Context, key string) (*snapshot, error) {
 // released without steps, which counts as no record.
 func (s *Store) Forget(ctx context.Context, key string, confirmation storage.Confirmation) (bool, error) {
 	if confirmation != storage.RerunIsSafe {
-		return false, errRerunNotConfirmed
+		return false, fmt.Errorf("redisstore: %w", records.ErrRerunNotConfirmed)
 	}
 	there, err := bounded(ctx, s, func(ctx context.Context) (bool, error) {
 		transaction := s.client.TxPipeline()

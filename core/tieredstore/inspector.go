@@ -2,7 +2,6 @@ package tieredstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -10,9 +9,6 @@ import (
 	"github.com/oncekey/oncekey/core/internal/records"
 	"github.com/oncekey/oncekey/core/storage"
 )
-
-// errRerunNotConfirmed refuses a Forget without storage.RerunIsSafe.
-var errRerunNotConfirmed = errors.New("tieredstore: forget: pass storage.RerunIsSafe if the request may run again")
 
 // Lookup implements [storage.Inspector]. It reads the durable tier. When that tier is
 // no Inspector, Lookup returns an error that is [errors.ErrUnsupported].
@@ -56,7 +52,7 @@ func (s *Store) Settle(ctx context.Context, key string, attempt uint64, confirma
 // record and returns an error that is [errors.ErrUnsupported].
 func (s *Store) Forget(ctx context.Context, key string, confirmation storage.Confirmation) (bool, error) {
 	if confirmation != storage.RerunIsSafe {
-		return false, errRerunNotConfirmed
+		return false, fmt.Errorf("tieredstore: %w", records.ErrRerunNotConfirmed)
 	}
 	durable, err := s.closed(ctx, "forget", key)
 	if err != nil {

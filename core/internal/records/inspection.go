@@ -7,6 +7,9 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
+// ErrRerunNotConfirmed refuses a Forget without storage.RerunIsSafe.
+var ErrRerunNotConfirmed = errors.New("forget: pass storage.RerunIsSafe if the request may run again")
+
 var errConfirmation = errors.New("pass storage.Happened or storage.DidNotHappen, after you have checked which of them is true")
 
 // Happened reports whether a confirmation of Settle says that the operation happened. It

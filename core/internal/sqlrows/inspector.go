@@ -21,9 +21,6 @@ const (
 	chunk, largestChunk = 500, 4000
 )
 
-// errRerunNotConfirmed refuses a Forget without storage.RerunIsSafe.
-var errRerunNotConfirmed = errors.New("forget: pass storage.RerunIsSafe if the request may run again")
-
 // Lookup implements [storage.Inspector].
 func (s *Records) Lookup(ctx context.Context, key string) (*storage.Record, error) {
 	r, err := s.Pool.Find(ctx, Read, KeyOf(key))
@@ -148,7 +145,7 @@ func (s *Records) Settle(ctx context.Context, key string, attempt uint64, confir
 // Forget implements [storage.Inspector]. It also deletes the attempt number.
 func (s *Records) Forget(ctx context.Context, key string, confirmation storage.Confirmation) (forgotten bool, err error) {
 	if confirmation != storage.RerunIsSafe {
-		return false, fmt.Errorf("%s: %w", s.Package, errRerunNotConfirmed)
+		return false, fmt.Errorf("%s: %w", s.Package, records.ErrRerunNotConfirmed)
 	}
 	err = s.Retry(ctx, func() (err error) {
 		forgotten, err = s.forget(ctx, key)
