@@ -12,6 +12,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -170,7 +171,7 @@ func TestGinMethodWrittenBeforeTheTable(t *testing.T) {
 
 // A table of gin costs no allocation for a request of another method or route.
 func TestGinTableAllocations(t *testing.T) { //nolint:paralleltest // others would allocate in between
-	if raceEnabled {
+	if testkit.RaceDetector {
 		t.Skip("the race detector allocates")
 	}
 	for _, path := range []string{"/payments", "/other", "/below/payments", "/nowhere"} {

@@ -21,6 +21,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -97,7 +98,7 @@ func limitings(handler gin.HandlerFunc) map[string]func(*idemgin.Guard, *gin.Eng
 	all := map[string]func(*idemgin.Guard, *gin.Engine){
 		"around the handler": func(g *idemgin.Guard, e *gin.Engine) { e.POST("/payments", inTime(g.Handle(handler))) },
 	}
-	if !raceEnabled { // gin's own Next reads the context that gin reuses
+	if !testkit.RaceDetector { // gin's own Next reads the context that gin reuses
 		all["in the chain"] = func(g *idemgin.Guard, e *gin.Engine) {
 			e.POST("/payments", inTime((*gin.Context).Next), g.Handle(handler))
 		}
@@ -153,7 +154,7 @@ func TestTimeoutOutsideOnASharedContext(t *testing.T) {
 // the router. The guard does not read the context later.
 func TestTimeoutHandlerInsideOfChi(t *testing.T) {
 	t.Parallel()
-	if raceEnabled {
+	if testkit.RaceDetector {
 		t.Skip("the race detector sees that chi reads the context that it reuses")
 	}
 	const operations = 20

@@ -16,6 +16,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -321,7 +322,7 @@ func TestRewrittenPathOfARowThatLetsThrough(t *testing.T) {
 
 // A table costs no allocation for a request of another method.
 func TestTableAllocations(t *testing.T) { //nolint:paralleltest // others would allocate in between
-	if raceEnabled {
+	if testkit.RaceDetector {
 		t.Skip("the race detector allocates")
 	}
 	measure := func(tabled bool) float64 {

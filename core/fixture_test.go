@@ -18,6 +18,7 @@ import (
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/fingerprint"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -237,7 +238,7 @@ func each[Row any](t *testing.T, rows map[string]Row, test func(t *testing.T, ro
 // skipUnderRace skips a test of memory, because the race detector allocates too.
 func skipUnderRace(t *testing.T) {
 	t.Helper()
-	if raceDetector {
+	if testkit.RaceDetector {
 		t.Skip("the race detector allocates too")
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/oncekey/oncekey/fingerprint"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // reversed returns an object of 100,000 members, the last name first.
@@ -26,7 +28,7 @@ func hill(size int) []byte {
 
 // Case 32. Not parallel, because it measures the allocations of the whole program.
 func TestAttacksTakeFlatMemory(t *testing.T) { //nolint:paralleltest // others would allocate in between
-	needsNoRaceDetector(t)
+	testkit.NeedsNoRaceDetector(t)
 	duplicates := []byte("{" + strings.Repeat(`"nonce":1,`, 100_000) + `"a":1}`)
 	pairs := []byte(strings.Repeat("b&a&", 250_000))
 	for _, test := range []struct {
@@ -74,7 +76,7 @@ func TestAttacksTakeFlatMemory(t *testing.T) { //nolint:paralleltest // others w
 // Case 32: the attacks get correct fingerprints, too.
 func TestReversedMembers(t *testing.T) {
 	t.Parallel()
-	needsNoRaceDetector(t)
+	testkit.NeedsNoRaceDetector(t)
 	var sorted strings.Builder
 	for i := range 100_000 {
 		fmt.Fprintf(&sorted, `,"%05d":1`, i)
@@ -100,7 +102,7 @@ func TestReversedMembers(t *testing.T) {
 // A large request does not change the fingerprints of later small requests.
 func TestAfterALargeRequest(t *testing.T) {
 	t.Parallel()
-	needsNoRaceDetector(t)
+	testkit.NeedsNoRaceDetector(t)
 	want := ofJSON([]byte(`{"b":1,"a":2}`), nil)
 	for range 3 {
 		ofJSON(reversed(), nil)

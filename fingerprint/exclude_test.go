@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/oncekey/oncekey/fingerprint"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 var long = strings.Repeat("x", 2000)
@@ -155,7 +157,7 @@ func TestExcludeErrors(t *testing.T) {
 // Each of many similar names excludes only the members of that name, in any case.
 func TestManyNames(t *testing.T) {
 	t.Parallel()
-	needsNoRaceDetector(t)
+	testkit.NeedsNoRaceDetector(t)
 	var fields []string
 	for i := range 500 {
 		fields = append(fields, fmt.Sprintf("Name%d", i), fmt.Sprintf("AVeryLongName%d", i), fmt.Sprintf("%cName%d", 'a'+i%26, i))

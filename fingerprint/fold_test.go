@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // Case 61: encoding/json gives a field to the last member whose name folds to the
@@ -84,7 +86,7 @@ func many(count int) string {
 // and in a map.
 func TestEqualFingerprintsDecodeAlike(t *testing.T) {
 	t.Parallel()
-	needsNoRaceDetector(t)
+	testkit.NeedsNoRaceDetector(t)
 	type target struct {
 		K  any `json:"k"`
 		S  any `json:"Sums"`
@@ -128,7 +130,7 @@ func TestEqualFingerprintsDecodeAlike(t *testing.T) {
 // Case 61: the table agrees with package unicode on every rune.
 func TestFoldOfEveryRune(t *testing.T) {
 	t.Parallel()
-	needsNoRaceDetector(t)
+	testkit.NeedsNoRaceDetector(t)
 	for char := rune(0x80); char <= unicode.MaxRune; char++ {
 		next := unicode.SimpleFold(char)
 		if next == char || char == 0xfffd || 0xd800 <= char && char < 0xe000 {

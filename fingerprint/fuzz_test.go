@@ -9,6 +9,8 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/oncekey/oncekey/fingerprint"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 func ofJSON(body []byte, x *fingerprint.Exclusion) string {
@@ -86,7 +88,7 @@ func checkDocument(t *testing.T, n *node, g generator) {
 // TestRandomDocuments runs the checks of the fuzz targets on random documents.
 func TestRandomDocuments(t *testing.T) {
 	t.Parallel()
-	needsNoRaceDetector(t)
+	testkit.NeedsNoRaceDetector(t)
 	g := randomGenerator(t)
 	for range 2000 {
 		n := g.document(4)
@@ -186,7 +188,7 @@ func FuzzForm(f *testing.F) {
 // TestRandomForms runs the checks of FuzzForm on random forms.
 func TestRandomForms(t *testing.T) {
 	t.Parallel()
-	needsNoRaceDetector(t)
+	testkit.NeedsNoRaceDetector(t)
 	g := randomGenerator(t)
 	form := func() string {
 		var spelled strings.Builder

@@ -12,6 +12,8 @@ import (
 	"unicode/utf16"
 
 	"github.com/oncekey/oncekey/fingerprint"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // decodes reports whether encoding/json gives a document's only member to a field of
@@ -55,7 +57,7 @@ func variant(g generator, field string) string {
 // spelling of a bare name, of a path, of a KeyField and of an included field.
 func TestNamesMatchAsEncodingJSON(t *testing.T) {
 	t.Parallel()
-	needsNoRaceDetector(t)
+	testkit.NeedsNoRaceDetector(t)
 	g := randomGenerator(t)
 	matched := 0
 	for range 3000 {

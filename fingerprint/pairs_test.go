@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/oncekey/oncekey/fingerprint"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // asForms are the two places of a form.
@@ -78,7 +80,7 @@ func TestIncludedAmongTooManyPairs(t *testing.T) {
 // Case 89: a form above the limit is hashed where it is: its sketch is empty, and it takes
 // no memory of its own.
 func TestTooManyPairsTakeNoMemory(t *testing.T) { //nolint:paralleltest // others would allocate in between
-	needsNoRaceDetector(t)
+	testkit.NeedsNoRaceDetector(t)
 	for _, pair := range []string{"b&a&", "&", "a=1&", "%61&"} {
 		r := formRequest(strings.Repeat(pair, 1<<20/len(pair)))
 		runtime.GC() // the pool is empty

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/oncekey/oncekey/fingerprint"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // The names of a mismatch can be pasted into ExcludeFields: then the retry matches.
@@ -114,7 +116,7 @@ func TestSketchIsHashed(t *testing.T) {
 // Case 32
 func TestSketchIsBounded(t *testing.T) {
 	t.Parallel()
-	needsNoRaceDetector(t)
+	testkit.NeedsNoRaceDetector(t)
 	var long strings.Builder
 	for i := range 100_000 {
 		fmt.Fprintf(&long, `,"%s%c%c%c%c":[{"%s":%d}]`, strings.Repeat("n", 60), 'a'+i%26, 'a'+i/26%26, 'a'+i/26/26%26, 'a'+i/26/26/26, strings.Repeat("o", 59), i)
@@ -254,7 +256,7 @@ func (n *node) withLeafChanged(g generator) (leaves int, changed *node) {
 
 func TestSketchOfRandomDocuments(t *testing.T) {
 	t.Parallel()
-	needsNoRaceDetector(t)
+	testkit.NeedsNoRaceDetector(t)
 	g := randomGenerator(t)
 	for range 2000 {
 		n, fields := g.document(4), fieldsOf(g.rules())

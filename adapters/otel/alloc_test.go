@@ -15,6 +15,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // observedEvents returns the events of a request that replays, on a route with
@@ -73,7 +74,7 @@ func (s setup) observer(tb testing.TB) (*idemotel.Observer, event.Event) {
 // The allocations of an event stay within the limits that Observe documents. Tests of
 // core measure the guard's own cost.
 func TestAllocations(t *testing.T) { //nolint:paralleltest // parallel tests would allocate in between
-	if raceDetector {
+	if testkit.RaceDetector {
 		t.Skip("the race detector allocates too")
 	}
 	for _, s := range setups(t) {

@@ -11,6 +11,7 @@ import (
 	"github.com/oncekey/oncekey/core/sqlstore"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/storetest"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 const unit = 400 * time.Millisecond
@@ -41,7 +42,7 @@ func narrow(t testing.TB, db *sql.DB, table string) {
 
 func TestConformanceOfSQLite(t *testing.T) {
 	t.Parallel()
-	if raceDetector {
+	if testkit.RaceDetector {
 		t.Skip("the race detector makes SQLite ten times slower, and TestConformance runs under it")
 	}
 	over(t, inProcess, func(t *testing.T, s setUp) {

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // breach counts the schedules that break a rule.
@@ -80,7 +82,7 @@ func TestExplore(t *testing.T) {
 		return
 	}
 	schedules := uint64(20_000)
-	if testing.Short() || raced {
+	if testing.Short() || testkit.RaceDetector {
 		schedules = 500
 	}
 	search := &search{breaches: breaches{byRule: map[Rule]breach{}}, progress: os.Getenv("ONCEKEY_FIRST")}
@@ -235,7 +237,7 @@ func TestJudgeAllows(t *testing.T) {
 func TestSeedRepeats(t *testing.T) {
 	t.Parallel()
 	seeds := uint64(3_000)
-	if testing.Short() || raced {
+	if testing.Short() || testkit.RaceDetector {
 		seeds = 100
 	}
 	for seed := range number64(t, "ONCEKEY_REPEATS", seeds) {

@@ -1,5 +1,0 @@
-//go:build !race
-
-package adapters_test
-
-const raceEnabled = false

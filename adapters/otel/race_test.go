@@ -1,5 +1,0 @@
-//go:build race
-
-package idemotel_test
-
-const raceDetector = true

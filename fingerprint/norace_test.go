@@ -1,7 +1,0 @@
-//go:build !race
-
-package fingerprint_test
-
-import "testing"
-
-func needsNoRaceDetector(testing.TB) {}
