@@ -64,8 +64,8 @@
 // database driver must work in memory too. For other clients, such as gRPC or a queue, put
 // a [World.Call] around the call. The store is a memstore. It has transactions where the
 // Service has a DB of database/sql: the kit commits the handler's writes and the response
-// together, or neither. Transactions of pgstore need a server. The response is captured by a httptest.ResponseRecorder,
-// which cannot be hijacked.
+// together, or neither. Transactions of pgstore need a server. The response is captured by a
+// httptest.ResponseRecorder, which cannot be hijacked.
 //
 // The handler must make equal calls in equal runs, and at most 200. Faults come one at a
 // time, and only in the first attempt. A goroutine that waits forever is reported, and
