@@ -31,7 +31,9 @@ func (l *link) call(ctx context.Context, op Op, who caller, do func() verdict) v
 	if v.err != nil { // the end of a context wakes other goroutines, too
 		sleep(j.delay(5) % jitter)
 	}
-	j.faulty = j.hold(4) || j.faulty
+	if j.hold(4) { // a late call may read the field meanwhile
+		j.faulty = true
+	}
 	j.log(Returned, v)
 	if errors.Is(v.err, errClient) {
 		panic(v.err)
