@@ -107,7 +107,7 @@ func (s *snapshot) refusal(open bool, last *snapshot, round int) *storage.Record
 //
 // A record does not hold the end of its lease, because only the server's clock
 // counts. A claim is written with its Retain as time to live. So the lease time left
-// is the key's time to live, less the difference between Retain and TTL. Only a claim
+// is the key's time to live, less the difference between Retain and LockTTL. Only a claim
 // that is in progress and a record with a Remember need their time to live. A script
 // then reads the value and its time to live in one step, and in a second round trip.
 //

@@ -28,7 +28,7 @@ const (
 	ownClaimNotFound           bug = "a repeated Acquire does not find its own claim"
 	ownClaimNotRenewed         bug = "a repeated Acquire returns a lapsed lease"
 	ownTakeOverUntold          bug = "a repeated take-over does not say so"
-	leaseOfTheAsker            bug = "the later caller's TTL decides"
+	leaseOfTheAsker            bug = "the later caller's LockTTL decides"
 	leaseLeftOfTheRecord       bug = "LeaseLeft is the record's time left"
 	contentionIsAnError        bug = "contention is an error"
 	completeWithoutToken       bug = "complete ignores the token"

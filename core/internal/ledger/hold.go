@@ -118,7 +118,7 @@ func (h *Hold) wakeAt(now machine.Moment, at time.Time) {
 func (h *Hold) endOfMaxRun() time.Time { return h.Claimed.Add(h.policy.MaxRun) }
 
 // Due renews the lease, or ends the handler's context when the lease or MaxRun has
-// ended. The agenda calls Due after each third of the TTL, when the lease ends, at
+// ended. The agenda calls Due after each third of LockTTL, when the lease ends, at
 // MaxRun, and after a suspension of the machine. Most handlers return before the first
 // call. The hold is queued again before the store is called, so that a renewal that
 // hangs does not hide the end of the lease from the handler.
@@ -147,7 +147,7 @@ func (h *Hold) beginRenewal() bool {
 }
 
 // renew renews the lease once, and schedules the next renewal: after a third of the
-// TTL, or after a tenth when the store failed. The call ends with the lease at the
+// LockTTL, or after a tenth when the store failed. The call ends with the lease at the
 // latest.
 func (h *Hold) renew() {
 	calledAt, err := h.extend(min(h.policy.StoreTimeout, h.Lease.LockTTL/3, h.left()))
