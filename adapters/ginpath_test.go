@@ -171,9 +171,7 @@ func TestGinMethodWrittenBeforeTheTable(t *testing.T) {
 
 // A table of gin costs no allocation for a request of another method or route.
 func TestGinTableAllocations(t *testing.T) { //nolint:paralleltest // others would allocate in between
-	if testkit.RaceDetector {
-		t.Skip("the race detector allocates")
-	}
+	testkit.NeedsNoRaceDetector(t)
 	for _, path := range []string{"/payments", "/other", "/below/payments", "/nowhere"} {
 		measure := func(tabled bool) float64 {
 			s := startGinDetour(t, "POST /payments", func(r *gin.Engine, table, pay gin.HandlerFunc) http.Handler {

@@ -322,9 +322,7 @@ func TestRewrittenPathOfARowThatLetsThrough(t *testing.T) {
 
 // A table costs no allocation for a request of another method.
 func TestTableAllocations(t *testing.T) { //nolint:paralleltest // others would allocate in between
-	if testkit.RaceDetector {
-		t.Skip("the race detector allocates")
-	}
+	testkit.NeedsNoRaceDetector(t)
 	measure := func(tabled bool) float64 {
 		s := startDetour(t, "POST /payments", func(r, _ *chi.Mux, table chiMiddleware, pay http.HandlerFunc) {
 			if tabled {

@@ -13,6 +13,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -89,7 +90,7 @@ func keys(n int) func() string {
 
 // A guard adds a bounded number of allocations to the bare handler.
 func TestAllocations(t *testing.T) { //nolint:paralleltest // others would allocate in between
-	skipUnderRace(t)
+	testkit.NeedsNoRaceDetector(t)
 	const runs = 20_000 // enough to make the store's growth negligible
 	bare := newExchange(t, http.HandlerFunc(bareHandler))
 	base := testing.AllocsPerRun(runs, func() { bare.send("k") })

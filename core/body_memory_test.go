@@ -15,6 +15,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -108,7 +109,7 @@ func (b largeBody) send(handler http.Handler, text []byte) *httptest.ResponseRec
 // first request and at a replay. The test counts all allocated bytes, which is more
 // than the bytes that are held at one time.
 func TestBodyTakesBoundedMemory(t *testing.T) { //nolint:paralleltest // others would allocate in between
-	skipUnderRace(t)
+	testkit.NeedsNoRaceDetector(t)
 	const small = 256 << 10 // for everything that does not grow with the body
 	for _, size := range []int{1 << 20, 5 << 20, 24 << 20} {
 		for _, test := range []struct {
@@ -175,7 +176,7 @@ func memoryNow() (allocated, inUse int64) {
 
 // Case 87: a client that announces a large body and does not send it costs little.
 func TestAnnouncedBodyIsNotTrusted(t *testing.T) { //nolint:paralleltest // others would allocate in between
-	skipUnderRace(t)
+	testkit.NeedsNoRaceDetector(t)
 	const announced = 512 << 20
 	s := newService(t, memstore.New(), created, policy.MaxRequestBytes(1<<30))
 	for _, sent := range []int{0, 1, 4 << 10, 100 << 10, 1 << 20} {
@@ -197,7 +198,7 @@ func TestAnnouncedBodyIsNotTrusted(t *testing.T) { //nolint:paralleltest // othe
 
 // Case 87: a body of unknown length costs at most five times its length.
 func TestBodyOfUnknownLength(t *testing.T) { //nolint:paralleltest // others would allocate in between
-	skipUnderRace(t)
+	testkit.NeedsNoRaceDetector(t)
 	s := newService(t, memstore.New(), created, policy.MaxRequestBytes(1<<30))
 	for i, size := range []int{1 << 20, 1<<20 + 1, 3 << 20, 8<<20 + 1} {
 		text := largeDocument(size).text
@@ -218,7 +219,7 @@ func TestBodyOfUnknownLength(t *testing.T) { //nolint:paralleltest // others wou
 
 // Case 87: a body of many tiny members costs a multiple of its length, which is bounded.
 func TestHostileBodyTakesBoundedMemory(t *testing.T) { //nolint:paralleltest // others would allocate in between
-	skipUnderRace(t)
+	testkit.NeedsNoRaceDetector(t)
 	const size, most = 4 << 20, 16
 	again := func(piece string) func(int) string { return func(int) string { return piece } }
 	for name, text := range map[string][]byte{
@@ -250,7 +251,7 @@ func TestHostileBodyTakesBoundedMemory(t *testing.T) { //nolint:paralleltest // 
 // Case 87: KeyField reads the body once more. The memory of the first pass is free
 // before the second pass, and a handler runs beside its body alone.
 func TestKeyFieldTakesBoundedMemory(t *testing.T) { //nolint:paralleltest // others would allocate in between
-	skipUnderRace(t)
+	testkit.NeedsNoRaceDetector(t)
 	for _, size := range []int{1 << 20, 5 << 20, 24 << 20} {
 		body := largeDocument(size)
 		var allocated, inUse, toScope, kept int64

@@ -18,7 +18,6 @@ import (
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/fingerprint"
-	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -232,14 +231,6 @@ func each[Row any](t *testing.T, rows map[string]Row, test func(t *testing.T, ro
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) { test(t, row) })
 		})
-	}
-}
-
-// skipUnderRace skips a test of memory, because the race detector allocates too.
-func skipUnderRace(t *testing.T) {
-	t.Helper()
-	if testkit.RaceDetector {
-		t.Skip("the race detector allocates too")
 	}
 }
 

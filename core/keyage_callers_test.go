@@ -12,6 +12,7 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -136,7 +137,7 @@ func TestKeyAgeExplained(t *testing.T) {
 
 // A young key allocates nothing more than a key on a route without KeyAge.
 func TestKeyAgeAllocations(t *testing.T) { //nolint:paralleltest // others would allocate in between
-	skipUnderRace(t)
+	testkit.NeedsNoRaceDetector(t)
 	const runs = 2000
 	var got [2]float64
 	for i, opts := range [][]policy.Option{{policy.TTLHours(2)}, aged()} {

@@ -15,13 +15,14 @@ import (
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
 // Case 88: a waiting request holds its body and no parse, whether the handler runs in the
 // same process or in another. The buffer of an unknown length is up to twice as long.
 func TestWaiterHoldsItsBodyAlone(t *testing.T) { //nolint:paralleltest // others would allocate in between
-	skipUnderRace(t)
+	testkit.NeedsNoRaceDetector(t)
 	const size = 1 << 20
 	for _, body := range []largeBody{largeForm(size), largeDocument(size), largeMap(size), largeUpload(size)} {
 		for _, elsewhere := range []bool{false, true} {
@@ -80,7 +81,7 @@ func wantHeld(t *testing.T, body largeBody, elsewhere bool, most float64, send f
 
 // Case 88: so does a waiting call of Do.
 func TestWaitingCallHoldsItsInputAlone(t *testing.T) { //nolint:paralleltest // others would allocate in between
-	skipUnderRace(t)
+	testkit.NeedsNoRaceDetector(t)
 	synctest.Test(t, func(t *testing.T) {
 		const waiters, size = 24, 1 << 20
 		input := map[string]string{}

@@ -74,9 +74,7 @@ func (s setup) observer(tb testing.TB) (*idemotel.Observer, event.Event) {
 // The allocations of an event stay within the limits that Observe documents. Tests of
 // core measure the guard's own cost.
 func TestAllocations(t *testing.T) { //nolint:paralleltest // parallel tests would allocate in between
-	if testkit.RaceDetector {
-		t.Skip("the race detector allocates too")
-	}
+	testkit.NeedsNoRaceDetector(t)
 	for _, s := range setups(t) {
 		observer, event := s.observer(t)
 		ctx := context.Background()

@@ -35,9 +35,7 @@ func leastAllocations(call func()) float64 {
 // A first-time request and a replay allocate only a little more than go-redis does for
 // two commands and for one: no goroutine, no timer and no channel for a call.
 func TestAllocations(t *testing.T) { //nolint:paralleltest // AllocsPerRun counts the whole process's
-	if testkit.RaceDetector {
-		t.Skip("the race detector allocates")
-	}
+	testkit.NeedsNoRaceDetector(t)
 	server := redistest.Start(t)
 	pooled := connect(t, server, punctual)
 	pipeliner, err := connect(t, server, patient).AutoPipeline()

@@ -99,8 +99,8 @@ func Panics(t testing.TB, calls map[string]func()) {
 	}
 }
 
-// NeedsNoRaceDetector skips a long test of one goroutine, or of the heap's size, under the race detector: the test would
-// find no race.
+// NeedsNoRaceDetector skips a long test of one goroutine, or of memory, under the race detector, which allocates too: the
+// test would find no race.
 func NeedsNoRaceDetector(t testing.TB) {
 	t.Helper()
 	if RaceDetector {
