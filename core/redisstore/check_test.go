@@ -58,7 +58,7 @@ func TestMissingRightIsNoticedBeforeTheFirstClaim(t *testing.T) {
 					t.Errorf("Acquire returned %+v, %+v and %v, want ErrStoreForbidden and the command", lease, record, err)
 				}
 			}
-			wantError(t, store.Check(t.Context()), storage.ErrStoreForbidden)
+			fails(t, "Check", store.Check(t.Context()), storage.ErrStoreForbidden)
 			if keys := connect(t, server, nil).DBSize(t.Context()).Val(); keys != 0 {
 				t.Errorf("the server has %d keys, want none", keys)
 			}
@@ -99,7 +99,7 @@ func TestOneCallerAsksForAll(t *testing.T) {
 	for n := range 50 {
 		callers.Go(func() { win(t, store, claim(fmt.Sprint("key-", n))) })
 	}
-	wantError(t, <-asks, context.DeadlineExceeded)
+	fails(t, "Acquire", <-asks, context.DeadlineExceeded)
 	server.Resume()
 	callers.Wait()
 	stats := connect(t, server, nil).Info(t.Context(), "commandstats").Val()

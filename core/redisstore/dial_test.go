@@ -135,7 +135,7 @@ func TestRefusedConnectionsAreTheirOwnCalls(t *testing.T) {
 	var call sync.WaitGroup
 	call.Go(func() { must(t, store.Complete(t.Context(), lease, result("answer"))) })
 	eventually(t, func() bool { return rdb.PoolStats().IdleConns == 0 })
-	wantError(t, store.Release(t.Context(), lease), syscall.ECONNREFUSED)
+	fails(t, "Release", store.Release(t.Context(), lease), syscall.ECONNREFUSED)
 	<-dialed
 	proxy.Set(faultproxy.None())
 	call.Wait()

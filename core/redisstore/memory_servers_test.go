@@ -73,7 +73,7 @@ func TestRememberWithReplicas(t *testing.T) {
 	lease := win(t, store, remembered("key"))
 	r.replica.Pause()
 	for range 2 {
-		wantError(t, r.waiting(soon).Complete(t.Context(), lease, rememberedResult("answer")), redisstore.ErrTooFewReplicas)
+		fails(t, "Complete", r.waiting(soon).Complete(t.Context(), lease, rememberedResult("answer")), redisstore.ErrTooFewReplicas)
 	}
 	r.replica.Resume()
 	eventually(t, func() bool { return r.waiting(soon).Complete(t.Context(), lease, rememberedResult("answer")) == nil })

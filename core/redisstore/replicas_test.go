@@ -204,7 +204,7 @@ func TestLeaseThatAnotherCallerHasIsLost(t *testing.T) {
 	next := takeOver("key")
 	win(t, r.plain, next)
 	r.replica.Pause()
-	wantError(t, r.waiting(soon).Complete(t.Context(), lease, result("answer")), storage.ErrLeaseLost)
+	fails(t, "Complete", r.waiting(soon).Complete(t.Context(), lease, result("answer")), storage.ErrLeaseLost)
 }
 
 // Only the winner of a key waits.

@@ -75,7 +75,7 @@ func TestCommandsOfASettlement(t *testing.T) {
 		next := takeOver("key")
 		lease = win(t, store, next)
 	}
-	wantError(t, store.Complete(t.Context(), first, result("late")), storage.ErrLeaseLost)
+	fails(t, "Complete", store.Complete(t.Context(), first, result("late")), storage.ErrLeaseLost)
 	must(t, store.Complete(t.Context(), lease, result("answer")))
 	if _, record, err := store.Acquire(t.Context(), claim("key")); err != nil || record == nil || record.Attempt != 11 {
 		t.Errorf("Acquire returned %+v, %v, want the response of attempt 11", record, err)
@@ -174,7 +174,7 @@ func result(body string) storage.Result {
 }
 
 var (
-	claim, takeOver, tryAll, eventually     = testkit.Claim, testkit.TakeOver, testkit.TryAll, testkit.Eventually
-	win, find, must, wantFinding            = testkit.Win, testkit.Find, testkit.Must, testkit.WantFinding
-	winAttempt, replays, refused, wantError = testkit.WinAttempt, testkit.Replays, testkit.Refused, testkit.WantError
+	claim, takeOver, tryAll, eventually = testkit.Claim, testkit.TakeOver, testkit.TryAll, testkit.Eventually
+	win, find, must, wantFinding        = testkit.Win, testkit.Find, testkit.Must, testkit.WantFinding
+	winAttempt, replays, refused, fails = testkit.WinAttempt, testkit.Replays, testkit.Refused, testkit.Fails
 )

@@ -48,7 +48,7 @@ func TestSettleWhoseReplyIsLost(t *testing.T) {
 			rdb := connect(t, server, nil)
 			rdb.AddHook(&repeated{})
 			must(t, redisstore.New(rdb).Settle(t.Context(), key, 1, confirmation))
-			wantError(t, store.Settle(t.Context(), key, 1, confirmation), storage.ErrNotAbandoned)
+			fails(t, "Settle", store.Settle(t.Context(), key, 1, confirmation), storage.ErrNotAbandoned)
 		}
 	}
 }
@@ -70,5 +70,5 @@ func TestSettleWaitsForReplicas(t *testing.T) {
 	rdb := connect(t, redistest.Start(t), nil)
 	abandon(t, redisstore.New(rdb), "key", 0)
 	waiting := redisstore.New(rdb, redisstore.WaitReplicas(1, 10*time.Millisecond))
-	wantError(t, waiting.Settle(t.Context(), "key", 1, storage.Happened), redisstore.ErrTooFewReplicas)
+	fails(t, "Settle", waiting.Settle(t.Context(), "key", 1, storage.Happened), redisstore.ErrTooFewReplicas)
 }

@@ -93,7 +93,7 @@ func TestRecordsOfTheNextVersion(t *testing.T) {
 	if _, r, err := store.Acquire(ctx, other); err != nil || r == nil || r.State != storage.InProgress || r.Abandoned() {
 		t.Errorf("Acquire returned %+v and %v, want the running claim", r, err)
 	}
-	testkit.WantError(t, store.Complete(ctx, storage.Lease{Claim: other, Attempt: 2}, storage.Result{State: storage.Failed, Status: 400, Retain: time.Hour}), storage.ErrLeaseLost)
+	testkit.Fails(t, "Complete", store.Complete(ctx, storage.Lease{Claim: other, Attempt: 2}, storage.Result{State: storage.Failed, Status: 400, Retain: time.Hour}), storage.ErrLeaseLost)
 	running.LockTTL, running.Steps = 0, "charge\n"
 	put(encodeClaim(&running, someTime), running.Retain)
 	lease, _, err := store.Acquire(ctx, other)

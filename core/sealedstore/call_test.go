@@ -161,7 +161,7 @@ func TestEndedContext(t *testing.T) {
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		for range 20 {
-			wantError(t, store.Complete(ended, lease, result(storage.Completed)), context.Canceled)
+			fails(t, "Complete", store.Complete(ended, lease, result(storage.Completed)), context.Canceled)
 		}
 		synctest.Wait()
 		if aead.calls.Load() != before {

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var (
 	win, find, must, newGCM = testkit.Win, testkit.Find, testkit.Must, testkit.NewGCM
-	refused, wantError      = testkit.Refused, testkit.WantError
+	refused, fails          = testkit.Refused, testkit.Fails
 )
 
 // moody is an AEAD whose calls a test can make fail.

@@ -82,7 +82,7 @@ func TestTransactionWithoutTheAEAD(t *testing.T) {
 			store := sealedstore.New(next, aead)
 			lease, tx := begin(t, store, "key")
 			aead.set(fail, nil)
-			wantError(t, tx.Commit(t.Context(), lease, result(storage.Completed)), storage.ErrRolledBack)
+			fails(t, "Commit", tx.Commit(t.Context(), lease, result(storage.Completed)), storage.ErrRolledBack)
 			if len(next.ended) != 1 || next.ended[0] != "rollback" {
 				t.Errorf("the database was told to %v, want to roll back", next.ended)
 			}
@@ -155,7 +155,7 @@ func TestCheck(t *testing.T) {
 	if err := store.Check(t.Context()); err == nil || errors.Is(err, storage.ErrStoreForbidden) {
 		t.Errorf("Check returned %v, want the AEAD's error alone", err)
 	}
-	wantError(t, sealedstore.New(unready{memstore.New()}, newGCM(1)).Check(t.Context()), errOpaque)
+	fails(t, "Check", sealedstore.New(unready{memstore.New()}, newGCM(1)).Check(t.Context()), errOpaque)
 }
 
 // Settling needs no key of the seal, and the record is readable under each seal.

@@ -306,7 +306,7 @@ func TestStepsWithoutTheAEAD(t *testing.T) {
 	lease := win(t, store, takeOver(c))
 	aead.set(away, nil)
 	lease.Steps += "more\n"
-	wantError(t, store.Extend(t.Context(), lease, time.Minute), sealedstore.ErrUnavailable)
+	fails(t, "Extend", store.Extend(t.Context(), lease, time.Minute), sealedstore.ErrUnavailable)
 	aead.set(nil, nil)
 	if r := find(t, store, claim("key")); r.Steps != plainSteps {
 		t.Errorf("the record has %q, want the steps before the outage", r.Steps)
@@ -322,7 +322,7 @@ func TestReleaseWithoutTheAEAD(t *testing.T) {
 	lease := win(t, store, claim("key"))
 	lease.Steps = plainSteps
 	aead.set(away, nil)
-	wantError(t, store.Release(t.Context(), lease), sealedstore.ErrUnavailable)
+	fails(t, "Release", store.Release(t.Context(), lease), sealedstore.ErrUnavailable)
 	if r := find(t, store, claim("key")); r.State != storage.InProgress || r.Steps != "" {
 		t.Errorf("the record is %+v, want it in progress", r)
 	}

@@ -15,8 +15,8 @@ import (
 )
 
 var (
-	win, find, must       = testkit.Win, testkit.Find, testkit.Must
-	winAttempt, wantError = testkit.WinAttempt, testkit.WantError
+	win, find, must   = testkit.Win, testkit.Find, testkit.Must
+	winAttempt, fails = testkit.WinAttempt, testkit.Fails
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -76,7 +76,7 @@ func TestDurableTierThatRefusesAResponse(t *testing.T) {
 	s := newTiers()
 	lease := win(t, s, claim("key"))
 	s.durable.set(tooLarge)
-	wantError(t, s.Complete(t.Context(), lease, result("answer")), storage.ErrNotStorable)
+	fails(t, "Complete", s.Complete(t.Context(), lease, result("answer")), storage.ErrNotStorable)
 	s.durable.set(nil)
 	runs(t, s, "key")
 	must(t, s.Complete(t.Context(), lease, storage.Result{State: storage.Unreplayable, Status: 201, Retain: time.Hour}))

@@ -83,7 +83,7 @@ func TestCommitFails(t *testing.T) {
 		must(t, err)
 		s.hot.taken()
 		s.durable.set(broken)
-		wantError(t, tx.Commit(ctx, lease, result("answer")), errDown)
+		fails(t, "Commit", tx.Commit(ctx, lease, result("answer")), errDown)
 		s.durable.taken()
 		s.wants(t, 0, 0)
 	}

@@ -32,14 +32,6 @@ func Refused(t testing.TB, store storage.Store, c storage.Claim, want error) {
 	}
 }
 
-// WantError expects an error of a kind.
-func WantError(t testing.TB, err, want error) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Errorf("the error is %v, want %v", err, want)
-	}
-}
-
 // Fails expects an error that wraps another one, unless that is nil, and has texts.
 func Fails(t testing.TB, call string, err, want error, texts ...string) {
 	t.Helper()
