@@ -15,6 +15,7 @@ import (
 	idemchi "github.com/oncekey/oncekey/adapters/chi"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
@@ -335,6 +336,28 @@ func TestTableAllocations(t *testing.T) { //nolint:paralleltest // others would 
 	}
 	if with, without := measure(true), measure(false); with > without {
 		t.Errorf("a GET takes %v allocations with a table, and %v without", with, without)
+	}
+}
+
+// A policy on a group that is mounted searches no pattern for a request of another method.
+func TestMountedPolicyAllocations(t *testing.T) { //nolint:paralleltest // others would allocate in between
+	testkit.NeedsNoRaceDetector(t)
+	engine, err := core.New(memstore.New(), core.SharedScope)
+	if err != nil {
+		t.Fatal(err)
+	}
+	measure := func(policies ...func(http.Handler) http.Handler) float64 {
+		payments, router := chi.NewRouter(), chi.NewRouter()
+		payments.Use(policies...)
+		payments.Get("/payments", created)
+		router.Mount("/v1", payments)
+		return testing.AllocsPerRun(100, func() {
+			router.ServeHTTP(httptest.NewRecorder(), post("/v1/payments", "k", amount, with(http.MethodGet)))
+		})
+	}
+	const joined = 2 // chi joins the pattern of the route that it has found
+	if with, without := measure(idemchi.New(engine).Policy()), measure(); with > without+joined {
+		t.Errorf("a GET takes %v allocations with a policy, and %v without", with, without)
 	}
 }
 

@@ -144,7 +144,7 @@ func (h *guarded) decide(r *http.Request) (*core.Route, *http.Request, *checks) 
 	}
 	method := routes.MethodOf(routing, r)
 	if h.cover.Table == nil && known.shadowed[h.guarding] == nil { // one policy for every route
-		if r.Pattern != "" && !routes.IsFound(routing) { // of a mount, or of a ServeMux outside
+		if r.Pattern != "" && h.guards(method) && !routes.IsFound(routing) { // of a mount, or of a ServeMux outside
 			r.Pattern = append(known.candidates(routing, method, r), "")[0]
 		}
 		return h.cover.Route, r, nil
