@@ -88,6 +88,20 @@ var lateCases = []planned{
 		},
 	},
 	{
+		// The result of a step reaches the store with an Abandon, after the store has forgotten
+		// the key. The RecoverFunc is told of the step.
+		name: "an Abandon comes after the record's time",
+		plan: Plan{
+			Policy: with(func(p *Policy) { p.Abandoned, p.TTL = Recover, time.Second }),
+			Pods:   pods(2),
+			Requests: []Request{
+				{ID: 0, Pod: 0, At: ms, Handler: []Step{{Do: InStep, For: 50 * ms}}},
+				{ID: 1, Pod: 1, At: 6 * time.Second, Handler: []Step{{Do: InStep, For: 10 * ms}}},
+			},
+			Outages: []Outage{{Pod: 0, Kind: Partition, From: 20 * ms, For: 4 * time.Second}},
+		},
+	},
+	{
 		// The store does not confirm the result of a step, and the database refuses the commit
 		// of its run. The outcome of the step is unknown, so the key is not released.
 		name: "a commit is refused after a step with an unknown outcome",

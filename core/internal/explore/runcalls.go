@@ -52,7 +52,7 @@ func (r *run) applied(f *Fact) {
 	case f.has(Granted):
 		r.grants = append(r.grants, f)
 		if r.stopped == nil { // a claim that comes later is not the handler's
-			r.life, r.born = f.Life, f.Life
+			r.life, r.born, r.revived = f.Life, f.Life, f.Life
 		}
 		r.taken = 0 // the earlier claim that was taken over had no handler
 	case f.Op == Acquire:
@@ -63,9 +63,12 @@ func (r *run) applied(f *Fact) {
 			r.released = f.At
 		}
 	case f.Op == Extend && f.Err == nil:
-		r.renewed = f.At
-	case f.Op == Abandon && f.Err == nil && r.abandoned == 0:
-		r.abandoned = f.At
+		r.renewed, r.revived = f.At, f.Life
+	case f.Op == Abandon && f.Err == nil:
+		r.revived = f.Life
+		if r.abandoned == 0 {
+			r.abandoned = f.At
+		}
 	case f.Op == Complete || f.Op == Commit:
 		if f.Err == nil && r.kept == 0 {
 			r.kept = f.At

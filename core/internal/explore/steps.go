@@ -95,7 +95,7 @@ func (j *judge) stepTold(r *run) {
 func (j *judge) openBefore(r *run, grant *Fact) openSteps {
 	var earlier []*run
 	for _, other := range j.order {
-		if other != r && other.key == r.key && !other.noKey() && (other.guarded() || other.inquiry != nil) && other.born == r.born && other.attempt() < grant.Attempt {
+		if other != r && other.key == r.key && !other.noKey() && (other.guarded() || other.inquiry != nil) && other.inLife(r.born) && other.attempt() < grant.Attempt {
 			earlier = append(earlier, other)
 		}
 	}
@@ -106,6 +106,9 @@ func (j *judge) openBefore(r *run, grant *Fact) openSteps {
 	}
 	return open
 }
+
+// inLife reports whether the store has got steps of the run in a life of the key.
+func (r *run) inLife(life int) bool { return r.born == life || r.revived == life }
 
 // leaveOpen adds the steps of an attempt. All of its lines are in the store if the store has
 // ended its lease.
