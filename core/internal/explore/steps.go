@@ -217,7 +217,7 @@ func (r *run) renews() bool {
 // steps: a step whose result an attempt has got is not repeated by a later one, and all
 // attempts get the same result, as long as the store knows the key.
 func (j *judge) steps(a, b *run) {
-	if !a.guarded() || !b.guarded() || a.born != b.born {
+	if !a.guarded() || !b.guarded() || !a.inLife(b.born) && !b.inLife(a.born) {
 		return
 	}
 	j.repeats(a, b)
