@@ -72,8 +72,9 @@ func (i *Inspector) StorageKey(retry Retry) (string, error) {
 
 // Explain returns the decision about a retry. No handler runs, and the store's records do
 // not change. For a key of another format, or without a time where the policy has a KeyAge,
-// or a body that is too large, the Result is Refused. An error is the store's, or wraps
-// ErrInvalidRetry.
+// or a body that is too large, the Result is Refused. A limit of WithScopeLimit is not asked,
+// so the request may get scope_limited where the Result is Execute. An error is the store's,
+// or wraps ErrInvalidRetry.
 func (i *Inspector) Explain(ctx context.Context, retry Retry) (Explanation, error) {
 	a, input, err := i.admit(retry)
 	if err != nil {
