@@ -1,11 +1,13 @@
 package sqlstore_test
 
 import (
+	"database/sql"
 	"fmt"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/oncekey/oncekey/core/internal/sqlrows"
 	"github.com/oncekey/oncekey/core/sqlstore"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/internal/testkit"
@@ -86,6 +88,49 @@ func TestTableIsProvenAgain(t *testing.T) {
 		execute(t, db, `ALTER TABLE oncekey_records DROP COLUMN steps`)
 		win(t, store, claim("key2"))
 	})
+}
+
+// MariaDB looks for the table alone: the first claim does not read the files of all tables of
+// all databases.
+func TestOtherTablesAreNotRead(t *testing.T) {
+	t.Parallel()
+	over(t, []setUp{mariadb}, func(t *testing.T, s setUp) {
+		db := s.connect(t, s.dsn(t))
+		tables := sqlrows.MySQLTables()
+		queries := map[string]string{"the table's columns": tables.Describe}
+		for _, check := range sqlrows.MySQLChecks {
+			queries[check.Name] = check.Query
+		}
+		for _, table := range []string{"oncekey_records", "shop.oncekey_records"} {
+			for name, query := range queries {
+				for _, plan := range explain(t, db, sqlrows.InTable(table, query)) {
+					if strings.Contains(plan, "Scanned") && !strings.Contains(plan, "Scanned 0 databases") {
+						t.Errorf("%s of %s: the plan is %q", name, table, plan)
+					}
+				}
+			}
+		}
+	})
+}
+
+// explain returns the last columns of a query's plan.
+func explain(t *testing.T, db *sql.DB, query string) (plans []string) {
+	t.Helper()
+	rows, err := db.QueryContext(t.Context(), "EXPLAIN "+query)
+	must(t, err)
+	defer rows.Close()
+	columns, err := rows.Columns()
+	must(t, err)
+	for rows.Next() {
+		values := make([]any, len(columns))
+		for i := range values {
+			values[i] = new(sql.NullString)
+		}
+		must(t, rows.Scan(values...))
+		plans = append(plans, values[len(values)-1].(*sql.NullString).String)
+	}
+	must(t, rows.Err())
+	return plans
 }
 
 // Case 97: the server cuts a longer name off.

@@ -30,16 +30,16 @@ var MySQLChecks = []Check{
 	{"constraints and triggers", `
 SELECT coalesce(group_concat(name SEPARATOR ', '), 'none') FROM (
 	SELECT constraint_name AS name FROM information_schema.table_constraints WHERE constraint_type IN ('CHECK', 'FOREIGN KEY')
-		AND concat(table_schema, '.', table_name) IN ('{table}', concat(database(), '.{table}'))
+		AND table_schema = {database} AND table_name = '{name}'
 	UNION ALL SELECT trigger_name FROM information_schema.triggers
-		WHERE concat(event_object_schema, '.', event_object_table) IN ('{table}', concat(database(), '.{table}'))) AS r`, MayRefuse},
+		WHERE event_object_schema = {database} AND event_object_table = '{name}') AS r`, MayRefuse},
 	{"innodb_flush_log_at_trx_commit", `SELECT @@innodb_flush_log_at_trx_commit`, Wants(storage.Mend, "set it to 1: "+mayLose, "1")},
 	{
 		"sync_binlog", `SELECT CASE WHEN @@log_bin = 0 THEN 'no binary log' ELSE concat(@@sync_binlog, '') END`,
 		Wants(storage.Look, "set it to 1: a replica that is promoted after a crash may lack the last claims and responses", "1", "no binary log"),
 	},
 	{
-		"storage engine", `SELECT engine FROM information_schema.tables WHERE concat(table_schema, '.', table_name) IN ('{table}', concat(database(), '.{table}'))`,
+		"storage engine", `SELECT engine FROM information_schema.tables WHERE table_schema = {database} AND table_name = '{name}'`,
 		Wants(storage.Mend, "ALTER TABLE the records to InnoDB: another engine has no row locks, and loses records in a crash", "InnoDB"),
 	},
 	{"sql_mode", `SELECT @@sql_mode`, func(value string) (string, storage.Grade, string) {

@@ -178,10 +178,17 @@ func cutParameter(text string) (before, name, after string, found bool) {
 	}
 }
 
-// InTable replaces the place-holders for the names of the table and of its index.
+// InTable replaces the place-holders for a table, for its name without the schema, and for the
+// database of MySQL that has it. Each stands for a constant: MariaDB reads the files of all
+// tables of all databases for a row of information_schema that another row names.
 func InTable(table, text string) string {
-	_, name := NameOf(table)
-	return strings.NewReplacer("{table}", table, "{index}", name).Replace(text)
+	database, name := NameOf(table)
+	if database == "" {
+		database = "database()"
+	} else {
+		database = "'" + database + "'"
+	}
+	return strings.NewReplacer("{table}", table, "{name}", name, "{database}", database).Replace(text)
 }
 
 // NameOf returns the schema of a table, or "", and its name there.

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// The files of the migrations serve all databases. {table} and {index} are names, and other
+// The files of the migrations serve all databases. {table} and {name} are names, and other
 // words in braces are types of Tables. A line that begins with a database in braces is for
 // that database alone.
 //

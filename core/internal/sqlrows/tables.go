@@ -200,11 +200,11 @@ FROM pg_attribute AS a WHERE a.attrelid = to_regclass('{table}') AND a.attnum > 
 
 	mysqlTable = `
 SELECT c.column_name, c.column_type, c.is_nullable = 'YES', c.column_default IS NOT NULL OR c.extra <> '',
-	EXISTS (SELECT 1 FROM information_schema.statistics AS s WHERE s.table_schema = c.table_schema AND s.table_name = c.table_name
+	EXISTS (SELECT 1 FROM information_schema.statistics AS s WHERE s.table_schema = {database} AND s.table_name = '{name}'
 		AND s.column_name = c.column_name AND s.non_unique = 0 AND s.seq_in_index = 1 AND s.sub_part IS NULL
-		AND NOT EXISTS (SELECT 1 FROM information_schema.statistics AS o WHERE o.table_schema = s.table_schema
-			AND o.table_name = s.table_name AND o.index_name = s.index_name AND o.seq_in_index = 2))
-FROM information_schema.columns AS c WHERE c.table_schema = coalesce(nullif('{schema}', ''), database()) AND c.table_name = '{name}'`
+		AND NOT EXISTS (SELECT 1 FROM information_schema.statistics AS o WHERE o.table_schema = {database}
+			AND o.table_name = '{name}' AND o.index_name = s.index_name AND o.seq_in_index = 2))
+FROM information_schema.columns AS c WHERE c.table_schema = {database} AND c.table_name = '{name}'`
 
 	sqliteTable = `
 SELECT c.name, upper(c.type), c."notnull" = 0, c.dflt_value IS NOT NULL,
@@ -218,10 +218,8 @@ var displayWidth = regexp.MustCompile(`^(smallint|bigint)\(\d+\)$`)
 
 // Prove returns an error unless the table is as expected.
 func (d *Tables) Prove(ctx context.Context, on Session, table string) error {
-	place, name := NameOf(table)
 	var found []schema.Found
-	query := strings.NewReplacer("{table}", table, "{schema}", place, "{name}", name).Replace(d.Describe)
-	err := on.Each(ctx, query, func(scan func(into ...any) error) error {
+	err := on.Each(ctx, InTable(table, d.Describe), func(scan func(into ...any) error) error {
 		var f schema.Found
 		err := scan(&f.Name, &f.Type, &f.Null, &f.Filled, &f.Unique)
 		f.Type = displayWidth.ReplaceAllString(f.Type, "$1")

@@ -22,7 +22,7 @@ CREATE TABLE IF NOT EXISTS {table} (
 	expires_at   {big} NOT NULL,
 	-- The full hour after the next of both ends, for the sweeper's index. It hardly ever changes while a request runs.
 	sweep_after  {big} NOT NULL,
-{mysql}	INDEX {index}_sweep_after (sweep_after),
+{mysql}	INDEX {name}_sweep_after (sweep_after),
 	claimed_at   {big} NOT NULL,
 	settled_at   {big},
 	status       {small},
@@ -39,5 +39,5 @@ CREATE TABLE IF NOT EXISTS {table} (
 {postgresql});
 {mysql}) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;
 {sqlite});
-{postgresql}CREATE INDEX IF NOT EXISTS {index}_sweep_after ON {table} (sweep_after);
-{sqlite}CREATE INDEX IF NOT EXISTS {index}_sweep_after ON {table} (sweep_after);
+{postgresql}CREATE INDEX IF NOT EXISTS {name}_sweep_after ON {table} (sweep_after);
+{sqlite}CREATE INDEX IF NOT EXISTS {name}_sweep_after ON {table} (sweep_after);
