@@ -159,7 +159,7 @@ func TestServerKilledInATransaction(t *testing.T) {
 				case "before COMMIT":
 					committing = sqlstore.BeforeCommit(h.Transaction, server.Kill)
 				}
-				err := limited(t, 10*time.Second, func(ctx context.Context) error { return committing.Commit(ctx, h.lease, result("paid")) })
+				err := limited(t, time.Minute, func(ctx context.Context) error { return committing.Commit(ctx, h.lease, result("paid")) })
 				if point == "after COMMIT" {
 					server.Kill()
 				}
