@@ -19,7 +19,14 @@ import (
 	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// Most tests wait for leases to end, and run beside more of them than go test would choose.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "64"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // Case 49: the store needs exactly the documented rights to keep the contract.
 func TestConformance(t *testing.T) {
