@@ -23,7 +23,7 @@ func newToolLists(patience time.Duration) *toolLists {
 }
 
 // learn keeps the listed tools, and the names of missing ones, until the program drops the
-// session.
+// session. A broken server lists null, which the SDK removes only afterwards.
 func (h *toolLists) learn(session *mcp.ClientSession, listed []*mcp.Tool, missing ...string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -35,7 +35,9 @@ func (h *toolLists) learn(session *mcp.ClientSession, listed []*mcp.Tool, missin
 		runtime.AddCleanup(session, h.forget, at)
 	}
 	for _, tool := range listed {
-		known[tool.Name] = tool
+		if tool != nil {
+			known[tool.Name] = tool
+		}
 	}
 	for _, name := range missing {
 		known[name] = nil

@@ -1,0 +1,33 @@
+package idemmcp_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// listing changes how a server or a client lists tools.
+func listing(list func(context.Context, *mcp.ListToolsResult) error) mcp.Middleware {
+	return func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, request mcp.Request) (mcp.Result, error) {
+			result, err := next(ctx, method, request)
+			if listed, is := result.(*mcp.ListToolsResult); is {
+				err = list(ctx, listed)
+			}
+			return result, err
+		}
+	}
+}
+
+// A broken server lists a null among its tools.
+func TestClientIgnoresNullTools(t *testing.T) {
+	t.Parallel()
+	made := newShop(t, setup{})
+	null := listing(func(_ context.Context, listed *mcp.ListToolsResult) error {
+		listed.Tools = append([]*mcp.Tool{nil}, listed.Tools...)
+		return nil
+	})
+	session := inMemory("2026-07-28")(t, made.server, sending(t, quick(new(retries)), null))
+	call(t, session, args{"amount": 5}).wantPaid(t, 5, false)
+}
