@@ -26,7 +26,7 @@ func answerIn(err error) *jsonrpc.Error {
 }
 
 // repeats reports whether an attempt is repeated, and the wait that the server asks for.
-func repeats(err error, result mcp.Result, tool *mcp.Tool) (asked time.Duration, again bool) {
+func repeats(err error, result mcp.Result, tool func() *mcp.Tool) (asked time.Duration, again bool) {
 	answer := answerIn(err)
 	switch {
 	case errors.Is(err, errRefused):
@@ -37,7 +37,7 @@ func repeats(err error, result mcp.Result, tool *mcp.Tool) (asked time.Duration,
 	case errors.Is(err, mcp.ErrConnectionClosed), errors.Is(err, mcp.ErrSessionMissing):
 		return 0, false // for this session
 	default:
-		return 0, mayRepeat(tool)
+		return 0, mayRepeat(tool())
 	}
 }
 

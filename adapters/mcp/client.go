@@ -172,10 +172,7 @@ func (c *client) call(ctx context.Context, next mcp.MethodHandler, session *mcp.
 		}
 		return err
 	}, func(err error) (time.Duration, bool) {
-		if tool == nil { // the list may have failed
-			tool = c.lists.of(ctx, session, params.Name)
-		}
-		return repeats(err, result, tool)
+		return repeats(err, result, func() *mcp.Tool { return c.lists.of(ctx, session, params.Name) }) // the first list may have failed
 	}, func(sent int, err error, wait time.Duration) {
 		c.OnRetry(Retry{Tool: params.Name, Key: key, Attempts: sent, Err: err, Wait: wait})
 	})

@@ -15,16 +15,16 @@ import (
 type toolLists struct {
 	patience time.Duration // of a list
 	mu       sync.Mutex
-	tools    map[weak.Pointer[mcp.ClientSession]]map[string]*mcp.Tool // nil: no such tool
+	tools    map[weak.Pointer[mcp.ClientSession]]map[string]*mcp.Tool
 }
 
 func newToolLists(patience time.Duration) *toolLists {
 	return &toolLists{patience: patience, tools: make(map[weak.Pointer[mcp.ClientSession]]map[string]*mcp.Tool)}
 }
 
-// learn keeps the listed tools, and the names of missing ones, until the program drops the
-// session. A broken server lists null, which the SDK removes only afterwards.
-func (h *toolLists) learn(session *mcp.ClientSession, listed []*mcp.Tool, missing ...string) {
+// learn keeps the listed tools until the program drops the session. A broken server lists
+// null, which the SDK removes only afterwards.
+func (h *toolLists) learn(session *mcp.ClientSession, listed []*mcp.Tool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	at := weak.Make(session)
@@ -39,9 +39,6 @@ func (h *toolLists) learn(session *mcp.ClientSession, listed []*mcp.Tool, missin
 			known[tool.Name] = tool
 		}
 	}
-	for _, name := range missing {
-		known[name] = nil
-	}
 }
 
 func (h *toolLists) forget(at weak.Pointer[mcp.ClientSession]) {
@@ -50,30 +47,30 @@ func (h *toolLists) forget(at weak.Pointer[mcp.ClientSession]) {
 	delete(h.tools, at)
 }
 
-// find returns a tool, or nil. known says that a list had it, or did not have it.
-func (h *toolLists) find(session *mcp.ClientSession, name string) (tool *mcp.Tool, known bool) {
+// find returns a tool, or nil if no list had it.
+func (h *toolLists) find(session *mcp.ClientSession, name string) *mcp.Tool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	tool, known = h.tools[weak.Make(session)][name]
-	return tool, known
+	return h.tools[weak.Make(session)][name]
 }
 
 // of returns the tool of a name. It lists the tools of a session that has not listed this
-// one, and returns nil if the server does not: a call needs no hint.
+// one, because a server may add a tool at any time. It returns nil if the server does not
+// list the tool: a call needs no hint.
 func (h *toolLists) of(ctx context.Context, session *mcp.ClientSession, name string) *mcp.Tool {
-	if tool, known := h.find(session, name); known {
+	tool := h.find(session, name)
+	if tool != nil {
 		return tool
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.patience)
 	defer cancel()
-	for _, err := range session.Tools(ctx, nil) { // the middleware sees the pages
+	for listed, err := range session.Tools(ctx, nil) { // the middleware sees the pages that the SDK has not cached
 		if err != nil {
 			return nil
 		}
-	}
-	tool, known := h.find(session, name)
-	if !known {
-		h.learn(session, nil, name)
+		if listed.Name == name {
+			tool = listed
+		}
 	}
 	return tool
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	idemmcp "github.com/oncekey/oncekey/adapters/mcp"
 )
 
 // listing changes how a server or a client lists tools.
@@ -18,6 +20,21 @@ func listing(list func(context.Context, *mcp.ListToolsResult) error) mcp.Middlew
 			return result, err
 		}
 	}
+}
+
+// A tool that the server adds later gets a key like those that it had before.
+func TestClientFindsAddedTools(t *testing.T) {
+	t.Parallel()
+	made := newShop(t, setup{})
+	made.server.RemoveTools("charge")
+	o := quick(new(retries))
+	o.KeyIn = idemmcp.InArguments("idempotency_key")
+	session := inMemory("2026-07-28")(t, made.server, sending(t, o))
+	if got := call(t, session, args{"amount": 5}); got.err == nil {
+		t.Fatalf("got %s of a tool that the server does not have", asJSON(got.result))
+	}
+	mcp.AddTool(made.server, &mcp.Tool{Name: "charge"}, handler(paid))
+	call(t, session, args{"amount": 5}).wantPaid(t, 5, false)
 }
 
 // A broken server lists a null among its tools.
