@@ -159,6 +159,8 @@ func (c *client) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 
 // call makes the attempts of a call.
 func (c *client) call(ctx context.Context, next mcp.MethodHandler, session *mcp.ClientSession, params *mcp.CallToolParams) (mcp.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.limits.MaxTime) // for the list of tools too
+	defer cancel()
 	tool := c.lists.of(ctx, session, params.Name)
 	keyed, key, err := c.withKey(ctx, session, tool, params)
 	if err != nil {

@@ -2,7 +2,9 @@ package idemmcp_test
 
 import (
 	"context"
+	"errors"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -47,4 +49,19 @@ func TestClientIgnoresNullTools(t *testing.T) {
 	})
 	session := inMemory("2026-07-28")(t, made.server, sending(t, quick(new(retries)), null))
 	call(t, session, args{"amount": 5}).wantPaid(t, 5, false)
+}
+
+// MaxTime bounds a call with the list of tools before it.
+func TestMaxTimeBoundsTheList(t *testing.T) {
+	t.Parallel()
+	hangs := listing(func(ctx context.Context, _ *mcp.ListToolsResult) error {
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	made := newShop(t, setup{})
+	session := inMemory("2026-07-28")(t, made.server, sending(t, idemmcp.ClientOptions{MaxTime: 50 * time.Millisecond}, hangs))
+	began := time.Now()
+	if got := call(t, session, args{"amount": 5}); !errors.Is(got.err, context.DeadlineExceeded) || time.Since(began) > 20*time.Second {
+		t.Errorf("got %s and the error %v after %v", asJSON(got.result), got.err, time.Since(began))
+	}
 }
