@@ -55,7 +55,8 @@
 // and release the key. Marks of package failure come first.
 //
 // A result that asks for input (SEP-2322) is never stored. Its key is released, steps that
-// core.Step has recorded stay, and the call with the input continues under the same key.
+// core.Step has recorded stay, and the call with the input continues under the same key. The
+// same holds for the code -32042, by which a tool asks its user to visit a URL.
 //
 // # Sessions
 //

@@ -164,8 +164,8 @@ func (s *serving) writeResult(ctx context.Context, w http.ResponseWriter, result
 // errNoResult is the response in place of a result that cannot be sent.
 var errNoResult = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "idemmcp: the tool has run, and returned no result, or one that is no JSON"}
 
-// writeError writes the tool's JSON-RPC error. Those that say that no tool has run release
-// the key.
+// writeError writes the tool's JSON-RPC error. Those that say that no tool has run, or that
+// the same call follows once its user has visited a URL, release the key.
 func (s *serving) writeError(ctx context.Context, w http.ResponseWriter) {
 	wire := jsonrpc.Error{Message: s.err.Error()}
 	if inner, is := errors.AsType[*jsonrpc.Error](s.err); is {
@@ -175,7 +175,7 @@ func (s *serving) writeError(ctx context.Context, w http.ResponseWriter) {
 		}
 	}
 	switch wire.Code {
-	case jsonrpc.CodeInvalidRequest, jsonrpc.CodeMethodNotFound, jsonrpc.CodeInvalidParams:
+	case jsonrpc.CodeInvalidRequest, jsonrpc.CodeMethodNotFound, jsonrpc.CodeInvalidParams, mcp.CodeURLElicitationRequired:
 		failure.MarkRetryable(ctx, "the call was refused")
 	}
 	body, err := json.Marshal(&wire)
