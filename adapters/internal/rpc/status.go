@@ -70,8 +70,8 @@ func writeProblem(w http.ResponseWriter, _ *http.Request, p problem.Problem) {
 
 func writeStatus(w http.ResponseWriter, httpStatus int, s *status.Status) {
 	body, err := proto.Marshal(s)
-	if err != nil { // a text that is not UTF-8: gRPC escapes it, and the record keeps the code
-		body, _ = proto.Marshal(&status.Status{Code: s.GetCode()})
+	if err != nil { // a text that is not UTF-8: gRPC sends such a byte as U+FFFD, and no details
+		body, _ = proto.Marshal(&status.Status{Code: s.GetCode(), Message: string([]rune(s.GetMessage()))})
 	}
 	w.WriteHeader(httpStatus)
 	_, _ = w.Write(body) // a writer of this package or of core fails only when the response is not sent

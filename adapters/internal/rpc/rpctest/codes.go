@@ -159,3 +159,18 @@ func (a *Adapter) marks(t *testing.T) {
 		})
 	}
 }
+
+// notUTF8 checks that a replay has an error's text too if that is not UTF-8, which protobuf
+// cannot hold. Protocols write such bytes as U+FFFD, or send them as they are.
+func (a *Adapter) notUTF8(t *testing.T) {
+	s := a.newService(t, memstore.New(), func(context.Context, *shop.PayRequest) (*shop.Payment, error) {
+		return nil, a.Error(&status.Status{Code: int32(code.Code_INVALID_ARGUMENT), Message: "the name \xff\xfe is wrong"})
+	})
+	for _, replayed := range []bool{false, true} {
+		got := s.pay(t, "k")
+		if text := string([]rune(got.Status.GetMessage())); text != "the name \uFFFD\uFFFD is wrong" || got.Replayed() != replayed {
+			t.Errorf("got %q, replayed: %t", got.Status.GetMessage(), got.Replayed())
+		}
+	}
+	s.wantRuns(t, 1)
+}

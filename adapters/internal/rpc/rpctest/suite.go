@@ -7,6 +7,7 @@ func Run(t *testing.T, a Adapter) {
 	for name, test := range map[string]func(*testing.T){
 		"Codes":      a.codes,
 		"Marks":      a.marks,
+		"NotUTF8":    a.notUTF8,
 		"Refusals":   a.refusals,
 		"Later":      a.later,
 		"KeyAge":     a.keyAge,
