@@ -9,6 +9,7 @@ import (
 
 	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -69,7 +70,7 @@ type Retry struct {
 //   - Unavailable, Unknown, Internal, DeadlineExceeded and Canceled are repeated while
 //     the call's context lives, Aborted and ResourceExhausted with a RetryInfo. An error
 //     of a guard is repeated exactly if it has a RetryInfo. Every other code is final, and
-//     so is a replay: another attempt gets the same error.
+//     so are a replay and a closed connection: another attempt gets the same error.
 //
 // A wait is at least as long as the RetryInfo says, up to MaxBackoff. When the attempts
 // or the time run out, the caller gets the last error unchanged. A server that ignores
@@ -100,7 +101,7 @@ func UnaryClientInterceptor(o ClientOptions) (grpc.UnaryClientInterceptor, error
 		opts = append(slices.Clip(opts), grpc.Header(&header))
 		attempt := func(ctx context.Context) error { return invoke(ctx, method, request, reply, connection, opts...) }
 		return client.Do(ctx, method, key, request, attempt, func(err error) *spb.Status {
-			if slices.Contains(header[replayName], "true") {
+			if slices.Contains(header[replayName], "true") || connection.GetState() == connectivity.Shutdown {
 				return nil
 			}
 			return statusOf(err)

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	idemgrpc "github.com/oncekey/oncekey/adapters/grpc"
 	"github.com/oncekey/oncekey/adapters/internal/rpc/rpctest"
 	"github.com/oncekey/oncekey/adapters/internal/rpc/shop"
 	"github.com/oncekey/oncekey/core"
@@ -39,5 +40,26 @@ func TestReplayedErrorsAreNotRepeated(t *testing.T) {
 	err := connection.Invoke(t.Context(), rpctest.Pay, &shop.PayRequest{Amount: 1}, new(shop.Payment), grpc.Header(&header))
 	if status.Code(err) != codes.Internal || attempts.Load() != 2 || len(header["idempotent-replay"]) != 1 {
 		t.Errorf("got %v and %v after %d attempts, want the stored error in the second", err, header, attempts.Load())
+	}
+}
+
+// A call is not repeated over a connection that the program closes: no attempt can succeed.
+func TestClosedConnectionIsFinal(t *testing.T) {
+	t.Parallel()
+	began, end := make(chan struct{}), make(chan struct{})
+	o := quick()
+	o.OnRetry = func(failed idemgrpc.Retry) { t.Errorf("repeated: %+v", failed) }
+	connection := serve(t, func(context.Context, *shop.PayRequest) (*shop.Payment, error) {
+		close(began)
+		<-end
+		return new(shop.Payment), nil
+	}, nil, mustClient(t, o))
+	defer close(end)
+	go func() {
+		<-began
+		_ = connection.Close()
+	}()
+	if err := pay(t.Context(), connection, rpctest.Pay); status.Code(err) != codes.Canceled {
+		t.Errorf("got %v", err)
 	}
 }

@@ -74,7 +74,7 @@ func (c *Client) keyField(message any) (protoreflect.Message, protoreflect.Field
 
 // Do makes attempts until one returns a final error or nil, or until the attempts or the
 // time run out. It returns the last attempt's error unchanged. statusOf returns the status of
-// an error, or nil for a replay: another attempt gets it again.
+// an error, or nil for one that another attempt gets again, such as a replay.
 func (c *Client) Do(ctx context.Context, procedure, key string, message any, attempt func(context.Context) error, statusOf func(error) *status.Status) error {
 	return c.limits.Do(ctx, attempt, func(err error) (time.Duration, bool) {
 		failed := statusOf(err)
