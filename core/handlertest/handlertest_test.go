@@ -71,6 +71,17 @@ func TestRouteWithAKeyAge(t *testing.T) {
 	handlertest.Run(t, paying(nethttp, func(b bank) http.HandlerFunc { return b.careful }, policy.KeyAge(time.Hour)))
 }
 
+// A route whose key is in the body can be tested too: the kit's key goes where no engine reads.
+func TestRouteWithAKeyField(t *testing.T) {
+	t.Parallel()
+	careful := paying(nethttp, func(b bank) http.HandlerFunc { return b.careful }, policy.KeyField("request_id"))
+	handlertest.Run(t, func(w *handlertest.World) handlertest.Service {
+		service := careful(w)
+		service.Request.Body, service.Request.KeyHeader = `{"amount":42,"request_id":"order-42"}`, "X-Unused"
+		return service
+	})
+}
+
 // An engine that limits the new keys of a scope can be tested too.
 func TestScopeLimit(t *testing.T) {
 	t.Parallel()

@@ -53,7 +53,9 @@ type Request struct {
 	// Header has the fields of the request, such as the Authorization. Without a
 	// Content-Type, a request with a body gets application/json.
 	Header http.Header
-	// KeyHeader is the header that carries the key. Default core.KeyHeader.
+	// KeyHeader is the header that carries the key. Default core.KeyHeader. For a route with
+	// a policy.KeyField, put a key into the Body, and name a header that the engine does not
+	// read, such as X-Unused.
 	KeyHeader string
 }
 
