@@ -38,7 +38,6 @@
 // # Limits
 //
 // Streams are not guarded: a table with a stream is refused. Calls over GET pass: Connect
-// sends them for procedures without side effects. Interceptors outside of the guard get
-// the message of a replay as a proto.Message, and not as the generated type. Requests
-// are compared by the schema of the process: deploy a new schema to the servers first.
+// sends them for procedures without side effects. Requests are compared by the schema of
+// the process: deploy a new schema to the servers first.
 package idemconnect

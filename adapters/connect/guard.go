@@ -98,15 +98,21 @@ func (g *Guard) serve(ctx context.Context, request connect.AnyRequest, message p
 	if reply.Message == nil {
 		return nil, errorOf(&reply)
 	}
-	replayed := connect.NewResponse(&stored{reply.Message})
+	replayed := &stored{connect.NewResponse(new(struct{})), reply.Message}
 	maps.Copy(replayed.Header(), reply.Header)
 	maps.Copy(replayed.Trailer(), reply.Trailer)
 	return replayed, nil
 }
 
-// stored is the message of a replay. connect.Response is generic, and the type of the
-// message is known only when the program runs.
-type stored struct{ proto.Message }
+// stored is a replay. connect.Response is generic, and the type of the message is known
+// only when the program runs.
+type stored struct {
+	connect.AnyResponse
+	message proto.Message
+}
+
+// Any implements connect.AnyResponse.
+func (s *stored) Any() any { return s.message }
 
 // WrapStreamingClient implements connect.Interceptor.
 func (g *Guard) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
