@@ -16,8 +16,9 @@ import (
 // memory, and returns an error if the server does not let it.
 //
 // Errors of the report are a row without a tool, a row of a tool that is read-only by its
-// annotations, and a server without guard.Receive. A tool that is not guarded is a
-// warning, unless its annotations say that it is read-only or idempotent.
+// annotations, and a server without guard.Receive, which only a tool that requires a key
+// can show. A tool that is not guarded is a warning, unless its annotations say that it is
+// read-only or idempotent.
 func (g *Guard) Check(ctx context.Context, server *mcp.Server) (policy.Report, error) {
 	tools, err := toolsOf(ctx, server)
 	if err != nil {
@@ -44,7 +45,7 @@ func (g *Guard) faultOf(row *policy.Declaration, listed *mcp.Tool) string {
 		return "matches no tool of the server: add the tool"
 	case isReadOnly(listed):
 		return "has the annotation readOnlyHint, so that it is safe to repeat as it is: leave it out of the table"
-	case !g.tools[row.Pattern].route.Observes() && (listed.Annotations == nil || !listed.Annotations.IdempotentHint):
+	case g.tools[row.Pattern].isIdempotent && (listed.Annotations == nil || !listed.Annotations.IdempotentHint):
 		return "is not guarded: give guard.Receive to the server's AddReceivingMiddleware"
 	default:
 		return ""

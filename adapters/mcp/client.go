@@ -96,10 +96,10 @@ func WithCall(ctx context.Context, name string) context.Context { return outgoin
 //
 // A call that the server refuses for now is repeated: an error or a result with retry_after,
 // as a guard's, after that time and up to MaxBackoff. A call without an answer is repeated
-// if its tool has idempotentHint or readOnlyHint, as a guard's tools have: another server
-// would run the tool twice. Every other answer is final. Send reads the tools' hints in the
-// lists that the program asks for, and lists the tools of a session itself when it meets an
-// unknown one.
+// if its tool has idempotentHint or readOnlyHint, as a guard's tools that require a key
+// have: another server would run the tool twice. Every other answer is final. Send reads
+// the tools' hints in the lists that the program asks for, and lists the tools of a session
+// itself when it meets an unknown one.
 //
 // If no attempt is answered, the error is an *UnansweredError.
 func Send(o ClientOptions) (mcp.Middleware, error) {

@@ -21,6 +21,7 @@ import (
 	idemmcp "github.com/oncekey/oncekey/adapters/mcp"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/internal/testkit"
+	"github.com/oncekey/oncekey/policy"
 )
 
 // quick are options of a client that waits shortly, and retries records its retries.
@@ -117,6 +118,18 @@ func TestClientLeavesUnguardedToolsAlone(t *testing.T) {
 	if repeated.count() != 0 {
 		t.Errorf("the call was repeated: %+v", repeated.all)
 	}
+}
+
+// A tool that runs without a key is not repeated either: its guard need not read the place
+// of the client's key.
+func TestClientRepeatsNoToolWithAnOptionalKey(t *testing.T) {
+	t.Parallel()
+	made := newShop(t, setup{policy: []policy.Option{policy.Required(false)}, guard: []idemmcp.Option{idemmcp.KeyIn(idemmcp.InArguments("note"))}})
+	got := call(t, losingReplies(t, made, 1, sending(t, quick(new(retries)))), args{"amount": 5})
+	if _, is := errors.AsType[*idemmcp.UnansweredError](got.err); !is {
+		t.Errorf("got %s and the error %v", asJSON(got.result), got.err)
+	}
+	made.wantRuns(t, 1)
 }
 
 // A session that ends leaves the call unanswered, and another session repeats it under the

@@ -164,6 +164,7 @@ func (g *Guard) add(place string, row *policy.Declaration) error {
 	keyField := row.Policy.KeyField
 	g.tools[row.Pattern] = &tool{
 		name: row.Pattern, route: route, maxBytes: row.Policy.MaxRequestBytes, keyField: keyField, keys: newKeyFinder(g.places, keyField, g.notCompared...),
+		isIdempotent: row.Policy.Required && row.Policy.SkipIf == nil && !route.Observes(),
 	}
 	return nil
 }
@@ -174,8 +175,8 @@ func (g *Guard) add(place string, row *policy.Declaration) error {
 //
 //	server.AddReceivingMiddleware(authenticate, guard.Receive)
 //
-// Calls of guarded tools run once for each key. The list of tools shows guarded tools with
-// the annotation idempotentHint. All other requests pass unchanged.
+// Calls of guarded tools run once for each key. The list of tools shows the guarded tools
+// that require a key with the annotation idempotentHint. All other requests pass unchanged.
 func (g *Guard) Receive(next mcp.MethodHandler) mcp.MethodHandler {
 	schemas := &schemas{next: next}
 	return func(ctx context.Context, method string, request mcp.Request) (mcp.Result, error) {

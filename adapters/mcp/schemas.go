@@ -103,14 +103,14 @@ func (s *schemas) validate(schema any, call *mcp.CallToolRequest) error {
 	return resolved.Validate(&value)
 }
 
-// hinted returns a list that shows guarded tools with idempotentHint. The server's own
+// hinted returns a list that shows idempotent tools with idempotentHint. The server's own
 // tools stay unchanged.
 func hinted(tools map[string]*tool, listed *mcp.ListToolsResult) *mcp.ListToolsResult {
 	shown := *listed
 	shown.Tools = slices.Clone(listed.Tools)
 	for i, one := range shown.Tools {
 		guarded := tools[one.Name]
-		if guarded == nil || guarded.route.Observes() {
+		if guarded == nil || !guarded.isIdempotent {
 			continue
 		}
 		copied, annotations := *one, mcp.ToolAnnotations{}

@@ -37,6 +37,9 @@ type tool struct {
 	maxBytes int64 // the policy's MaxRequestBytes
 	keyField string
 	keys     *keyFinder
+	// isIdempotent reports that each call of the tool is guarded, so that a repetition has no
+	// further effect.
+	isIdempotent bool
 }
 
 // serving is one call on its way through the engine: the handler that the engine runs,

@@ -211,13 +211,14 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-// The list of tools shows guarded tools as idempotent, and the server's tools stay as they
-// are.
+// The list of tools shows guarded tools as idempotent, but those that run without a key too.
+// The server's tools stay as they are.
 func TestHints(t *testing.T) {
 	t.Parallel()
 	tool := &mcp.Tool{Name: "raw", InputSchema: map[string]any{"type": "object"}, Annotations: &mcp.ToolAnnotations{Title: "Raw"}}
-	for _, observes := range []bool{false, true} {
-		overAll(t, setup{policy: []policy.Option{policy.Observe(observes)}}, func(t *testing.T, shop *shop, session *mcp.ClientSession) {
+	skip := policy.SkipIf(func(*http.Request) bool { return true })
+	for i, option := range []policy.Option{policy.TTLHours(48), policy.Observe(true), policy.Required(false), skip} {
+		overAll(t, setup{policy: []policy.Option{option}}, func(t *testing.T, shop *shop, session *mcp.ClientSession) {
 			shop.server.AddTool(tool, nothing)
 			var hinted []string
 			for listed, err := range session.Tools(t.Context(), nil) {
@@ -232,11 +233,11 @@ func TestHints(t *testing.T) {
 				}
 			}
 			want := []string{"charge", "raw"}
-			if observes {
+			if i > 0 {
 				want = nil
 			}
 			if !slices.Equal(hinted, want) {
-				t.Errorf("idempotent are %q, want %q", hinted, want)
+				t.Errorf("option %d: idempotent are %q, want %q", i, hinted, want)
 			}
 		})
 	}
