@@ -68,9 +68,7 @@ func (g *Guard) Intercept(ctx context.Context, request any, info *grpc.UnaryServ
 		return result
 	}
 	reply := g.guard.Serve(ctx, call)
-	if err := send(stream, &reply); err != nil {
-		return nil, err
-	}
+	send(stream, &reply)
 	switch {
 	case reply.Own:
 		return response, failed

@@ -85,6 +85,27 @@ func TestSendHeader(t *testing.T) {
 	}
 }
 
+// An interceptor outside of the guard may send the header. The metadata of a run or replay
+// come too late then, and its message or error arrives without them.
+func TestHeaderWasSent(t *testing.T) {
+	t.Parallel()
+	guard := mustGuard(t, rpctest.NewEngine(t, memstore.New(), core.SharedScope), mustTable(t, policy.Row("POST "+rpctest.Pay)))
+	sends := func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+		if err := grpc.SendHeader(ctx, metadata.Pairs("x-request", "1")); err != nil {
+			return nil, err
+		}
+		return handler(ctx, request)
+	}
+	call := clientOf(serve(t, func(ctx context.Context, _ *shop.PayRequest) (*shop.Payment, error) {
+		return &shop.Payment{Id: "p1"}, grpc.SetHeader(ctx, metadata.Pairs("x-header", "1"))
+	}, []grpc.UnaryServerInterceptor{sends, guard.Intercept}))
+	for range 2 {
+		if r := call(t.Context(), rpctest.Pay, rpctest.Key("k"), &shop.PayRequest{}); r.Status != nil || r.Payment.GetId() != "p1" || r.Metadata.Get("X-Request") != "1" {
+			t.Errorf("got %v %v %v", r.Payment, r.Status, r.Metadata)
+		}
+	}
+}
+
 // A panic continues with its value, without a server too.
 func TestPanicContinues(t *testing.T) {
 	t.Parallel()
