@@ -94,7 +94,7 @@ func (g *Guard) serve(ctx context.Context, request connect.AnyRequest, message p
 		outer.retain(&reply)
 		return nil, withoutMark(failed)
 	}
-	outer.restore()
+	outer.restore(&reply)
 	if reply.Message == nil {
 		return nil, errorOf(&reply)
 	}

@@ -3,6 +3,8 @@ package idemconnect_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -64,6 +66,53 @@ func TestResponsesAndErrors(t *testing.T) {
 	}
 	if got := messages.Load(); got != 2 {
 		t.Errorf("the outer interceptor saw %d messages, want 2", got)
+	}
+}
+
+// A replay has the metadata of the first response also where an interceptor outside of the
+// guard has set the same names: a handler replaces its values in the context, and adds to
+// them by its response or error.
+func TestMetadataThatIsSetOutside(t *testing.T) {
+	t.Parallel()
+	outer := connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
+		return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
+			info, _ := connect.CallInfoForHandlerContext(ctx)
+			for _, name := range []string{"X-Replaced", "X-Added", "X-Own"} {
+				info.ResponseHeader().Set(name, "outer")
+				info.ResponseTrailer().Set(name+"-T", "outer")
+			}
+			return next(ctx, request)
+		}
+	})
+	guard := mustGuard(t, rpctest.NewEngine(t, memstore.New(), core.SharedScope), policy.Row("POST "+rpctest.Pay))
+	server := serve(t, unary(func(ctx context.Context, r *request) (*response, error) {
+		info, _ := connect.CallInfoForHandlerContext(ctx)
+		info.ResponseHeader().Set("X-Replaced", "handler")
+		info.ResponseHeader().Add("X-Added", "handler")
+		info.ResponseTrailer().Set("X-Replaced-T", "handler")
+		if r.Msg.GetAmount() == 0 {
+			failed := connect.NewError(connect.CodeNotFound, errors.New("no"))
+			failed.Meta().Set("X-Replaced", "error")
+			return nil, failed
+		}
+		paid := connect.NewResponse(new(shop.Payment))
+		paid.Header().Set("X-Own", "response")
+		paid.Trailer().Set("X-Own-T", "response")
+		return paid, nil
+	}), outer, guard)
+	for name, opts := range map[string][]connect.ClientOption{"Connect": nil, "gRPC": {connect.WithGRPC()}} {
+		call := clientOf(t, server, opts...)
+		for _, amount := range []int64{0, 1} {
+			pay := func() http.Header {
+				got := call(t.Context(), rpctest.Pay, rpctest.Key(fmt.Sprint(name, amount)), &shop.PayRequest{Amount: amount}).Metadata
+				maps.DeleteFunc(got, func(name string, _ []string) bool { return !strings.HasPrefix(name, "X-") })
+				return got
+			}
+			first, replay := pay(), pay()
+			if !maps.EqualFunc(first, replay, slices.Equal) || !slices.Equal(first["X-Replaced-T"], []string{"handler"}) {
+				t.Errorf("%s, amount %d: got %v and then %v", name, amount, first, replay)
+			}
+		}
 	}
 }
 

@@ -33,11 +33,19 @@ func noteInfo(ctx context.Context) handlerInfo {
 	return handlerInfo{note(info.ResponseHeader()), note(info.ResponseTrailer())}
 }
 
-// restore removes the changes of the handler, because its response is not sent.
-func (i *handlerInfo) restore() {
-	for _, n := range []noted{i.header, i.trailer} {
-		clear(n.now)
-		maps.Copy(n.now, n.before)
+// restore removes the changes of the handler, because its response is not sent. The values
+// of a reply replace those that were set outside of the guard.
+func (i *handlerInfo) restore(reply *rpc.Reply) {
+	i.header.restore(reply.Header)
+	i.trailer.restore(reply.Trailer)
+}
+
+func (n noted) restore(sent http.Header) {
+	clear(n.now)
+	for name, values := range n.before {
+		if sent[name] == nil {
+			n.now[name] = values
+		}
 	}
 }
 
@@ -45,8 +53,15 @@ func (i *handlerInfo) restore() {
 func (n noted) addChanges(h http.Header) {
 	for name, values := range n.now {
 		if !slices.Equal(values, n.before[name]) {
-			h[name] = append(h[name], values...)
+			h[name] = slices.Clone(values)
 		}
+	}
+}
+
+// addMerged adds the header of a response, as connect merges it.
+func (n noted) addMerged(h, response http.Header) {
+	for name, values := range response {
+		h[name] = slices.Concat(n.now[name], values)
 	}
 }
 
@@ -85,12 +100,12 @@ func (i *handlerInfo) result(response connect.AnyResponse, err error) rpc.Result
 	i.header.addChanges(r.Header)
 	i.trailer.addChanges(r.Trailer)
 	if failed := new(connect.Error); errors.As(err, &failed) && !connect.IsWireError(err) {
-		maps.Copy(r.Trailer, metaOf(failed)) // connect does not forward those of another server's error
+		addAll(r.Trailer, metaOf(failed)) // connect does not forward those of another server's error
 	}
 	if err == nil && response != nil {
 		r.Message, _ = response.Any().(proto.Message)
-		maps.Copy(r.Header, response.Header())
-		maps.Copy(r.Trailer, response.Trailer())
+		i.header.addMerged(r.Header, response.Header())
+		i.trailer.addMerged(r.Trailer, response.Trailer())
 	}
 	return r
 }
@@ -157,7 +172,13 @@ func errorOf(reply *rpc.Reply) error {
 			failed.AddDetail(detail)
 		}
 	}
-	maps.Copy(failed.Meta(), reply.Header)
-	maps.Copy(failed.Meta(), reply.Trailer)
+	addAll(failed.Meta(), reply.Header)
+	addAll(failed.Meta(), reply.Trailer)
 	return failed
+}
+
+func addAll(to, from http.Header) {
+	for name, values := range from {
+		to[name] = append(to[name], values...)
+	}
 }
