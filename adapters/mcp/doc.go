@@ -30,7 +30,8 @@
 // work on the arguments as on a JSON body.
 //
 // Arguments that the tool's input schema refuses never use a key: the guard responds with
-// isError, as the SDK's typed tools do.
+// isError, as the SDK's typed tools do. If a tool is replaced while the server runs by one
+// with a stricter schema, calls that only the new schema refuses count as failed runs.
 //
 // # Scope
 //
