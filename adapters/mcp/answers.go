@@ -1,6 +1,7 @@
 package idemmcp
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"time"
@@ -54,21 +55,24 @@ func retryAfterOf(result mcp.Result) time.Duration {
 	return retryAfterIn(text)
 }
 
-// retryAfterIn reads the seconds of a guard's problem, at its root or in the first of AdCP's
-// errors.
+// retryAfterIn reads the seconds of a guard's problem, at its root or in AdCP's envelope or in
+// the first of AdCP's errors.
 func retryAfterIn(text []byte) time.Duration {
-	var body struct {
+	type problem struct {
 		RetryAfter float64 `json:"retry_after"`
-		Errors     []struct {
-			RetryAfter float64 `json:"retry_after"`
-		} `json:"errors"`
+	}
+	var body struct {
+		problem
+		Envelope problem   `json:"adcp_error"`
+		Errors   []problem `json:"errors"`
 	}
 	if json.Unmarshal(text, &body) != nil {
 		return 0
 	}
-	seconds := body.RetryAfter
-	if seconds == 0 && len(body.Errors) > 0 {
-		seconds = body.Errors[0].RetryAfter
+	first := problem{}
+	if len(body.Errors) > 0 {
+		first = body.Errors[0]
 	}
+	seconds := cmp.Or(body.RetryAfter, body.Envelope.RetryAfter, first.RetryAfter)
 	return time.Duration(min(max(seconds, 0), 3600) * float64(time.Second))
 }

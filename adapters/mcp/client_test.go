@@ -258,22 +258,27 @@ func TestClientTakesFinalAnswers(t *testing.T) {
 	}
 }
 
-// AdCP's errors have their retry_after in the first of them.
+// AdCP's errors have their retry_after in the envelope, or in the first of the payload.
 func TestClientWaitsAsAdCPSays(t *testing.T) {
 	t.Parallel()
-	server, repeated := mcp.NewServer(&mcp.Implementation{Name: "seller", Version: "1"}, nil), new(retries)
-	calls := 0
-	server.AddTool(&mcp.Tool{Name: "create_media_buy", InputSchema: args{"type": "object"}}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		if calls++; calls > 1 {
-			return &mcp.CallToolResult{Content: []mcp.Content{}}, nil
-		}
-		limited := args{"errors": []any{args{"code": "RATE_LIMITED", "message": "later", "retry_after": 1}}}
-		return &mcp.CallToolResult{IsError: true, StructuredContent: limited, Content: []mcp.Content{}}, nil
-	})
-	session := inMemory("2026-07-28")(t, server, sending(t, quick(repeated)))
-	got := send(t, session, &mcp.CallToolParams{Name: "create_media_buy", Arguments: args{}})
-	if got.err != nil || got.result.IsError || calls != 2 || repeated.count() != 1 {
-		t.Errorf("got %s and %v after %d calls", asJSON(got.result), got.err, calls)
+	limited := args{"code": "RATE_LIMITED", "message": "later", "retry_after": 1}
+	for name, body := range map[string]args{"envelope": {"adcp_error": limited}, "payload": {"errors": []any{limited}}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server, repeated := mcp.NewServer(&mcp.Implementation{Name: "seller", Version: "1"}, nil), new(retries)
+			calls := 0
+			server.AddTool(&mcp.Tool{Name: "create_media_buy", InputSchema: args{"type": "object"}}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				if calls++; calls > 1 {
+					return &mcp.CallToolResult{Content: []mcp.Content{}}, nil
+				}
+				return &mcp.CallToolResult{IsError: true, StructuredContent: body, Content: []mcp.Content{}}, nil
+			})
+			session := inMemory("2026-07-28")(t, server, sending(t, quick(repeated)))
+			got := send(t, session, &mcp.CallToolParams{Name: "create_media_buy", Arguments: args{}})
+			if got.err != nil || got.result.IsError || calls != 2 || repeated.count() != 1 {
+				t.Errorf("got %s and %v after %d calls", asJSON(got.result), got.err, calls)
+			}
+		})
 	}
 }
 
