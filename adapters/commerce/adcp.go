@@ -23,8 +23,9 @@ import (
 //     idempotency_key, context, governance_context and
 //     push_notification_config.authentication.credentials. No route may change the list.
 //   - Only successful responses are kept. Every other response releases the key.
-//   - The errors are {"errors": [{"code", "message", "recovery"}]}, with retry_after where the
-//     same request may succeed later, and say nothing of the first payload.
+//   - An error is {"code", "message", "recovery"}, with retry_after where the same request may
+//     succeed later. A conflict has only code and message. The error is the member adcp_error,
+//     and the one element of errors, as docs/building/operating/transport-errors.mdx wants.
 //   - Responses are kept for 24 hours and a minute: declare replay_ttl_seconds of 86400, and
 //     the minute is the tolerance at the end. The key is then remembered until seven days
 //     are over, and gets IDEMPOTENCY_EXPIRED.
@@ -87,10 +88,13 @@ func writeAdCP(w http.ResponseWriter, _ *http.Request, p problem.Problem) {
 	if seconds := int64((p.RetryAfter + time.Second - 1) / time.Second); seconds > 0 {
 		about["retry_after"], about["details"] = seconds, map[string]int64{"retry_after": seconds}
 	}
-	if p.Code == problem.KeyMissing || p.Code == problem.KeyInvalid {
+	switch p.Code {
+	case problem.KeyMissing, problem.KeyInvalid:
 		about["field"] = "idempotency_key"
+	case problem.KeyReused: // nothing else, or a conflict could leak (rule 5)
+		delete(about, "recovery")
 	}
-	respond(w, p.Status, map[string]any{"errors": []any{about}})
+	respond(w, p.Status, map[string]any{"adcp_error": about, "errors": []any{about}})
 }
 
 // recoveryOf says whether the same request may succeed later, another request may, or none.

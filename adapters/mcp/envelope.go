@@ -42,7 +42,7 @@ func invalid(result *mcp.CallToolResult) any {
 		}
 	}
 	about := map[string]string{"code": "INVALID_REQUEST", "message": text, "recovery": "correctable"}
-	return map[string]any{"errors": []any{about}}
+	return map[string]any{"adcp_error": about, "errors": []any{about}}
 }
 
 // saysOnly reports whether the content is one text with this JSON.

@@ -101,10 +101,10 @@ func ACP() Option {
 //	guard, err := idemmcp.New(engine, table, idemmcp.AdCP())
 //
 // The guard's problems, and arguments that the tool's schema refuses, are results with
-// isError and the member errors. The structured content of a problem and of a replay has the
-// context of the call that gets it, and a replay has replayed: true there, beside the one in
-// _meta. A text that repeats the structured content changes with it. The tool itself sends
-// the context back with its own responses.
+// isError and the members adcp_error and errors. The structured content of a problem and of
+// a replay has the context of the call that gets it, and a replay has replayed: true there,
+// beside the one in _meta. A text that repeats the structured content changes with it. The
+// tool itself sends the context back with its own responses.
 func AdCP() Option {
 	return func(g *Guard) error {
 		g.settings.problemsAsResults, g.settings.adcp = true, true

@@ -209,10 +209,12 @@ func buy(members string) string {
 	return `{"idempotency_key":"` + buyKey + `","account":{"id":"a"},"packages":[{"budget":5000}]` + members + `}`
 }
 
-// failed expects a result with one error of AdCP, and the context of the call.
+// failed expects a result with one error of AdCP, in the envelope and in the payload, and the
+// context of the call.
 func (r response) failed(t *testing.T, code, context string) map[string]any {
 	t.Helper()
 	var body struct {
+		Envelope map[string]any `json:"adcp_error"`
 		Errors   []map[string]any
 		Context  any
 		Replayed any
@@ -221,11 +223,14 @@ func (r response) failed(t *testing.T, code, context string) map[string]any {
 		t.Fatalf("got %s and %v", asJSON(r.result), r.err)
 	}
 	said, _ := r.result.Content[0].(*mcp.TextContent)
-	recovery := "correctable"
-	if code == "RATE_LIMITED" {
+	recovery := any("correctable")
+	switch code {
+	case "RATE_LIMITED":
 		recovery = "transient"
+	case "IDEMPOTENCY_CONFLICT":
+		recovery = nil
 	}
-	if got := body.Errors[0]; got["code"] != code || got["recovery"] != recovery || asJSON(body.Context) != context || body.Replayed != nil || said == nil || !sameJSON(said.Text, asJSON(r.result.StructuredContent)) {
+	if got := body.Errors[0]; asJSON(got) != asJSON(body.Envelope) || got["code"] != code || got["recovery"] != recovery || asJSON(body.Context) != context || body.Replayed != nil || said == nil || !sameJSON(said.Text, asJSON(r.result.StructuredContent)) {
 		t.Errorf("got %s, want %s with the context %s", asJSON(r.result), code, context)
 	}
 	return body.Errors[0]
@@ -256,8 +261,8 @@ func TestAdCPOverMCP(t *testing.T) {
 	bought(call(buy(`,"ext":{"context":"x"},"context":{"try":2},"governance_context":"g"`)), "mb_1", `{"try":2}`, "true")
 	bought(call(buy(`,"ext":{"context":"x"}`)), "mb_1", "null", "true")
 	conflict := call(buy(`,"ext":{"context":"y"},"context":{"try":3}`)).failed(t, "IDEMPOTENCY_CONFLICT", `{"try":3}`)
-	if len(conflict) != 3 {
-		t.Errorf("the conflict says more than its code, message and recovery: %v", conflict)
+	if len(conflict) != 2 {
+		t.Errorf("the conflict says more than its code and message: %v", conflict)
 	}
 	call(`{"idempotency_key":"`+buyKey+`","context":{"try":4}}`).failed(t, "INVALID_REQUEST", `{"try":4}`)
 	call(`{"account":{},"packages":[]}`).failed(t, "INVALID_REQUEST", "null")
