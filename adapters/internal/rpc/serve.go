@@ -152,7 +152,7 @@ func (s *serving) write(w http.ResponseWriter, result *Result) {
 // guard.
 func isMetadata(name string) bool {
 	switch name {
-	case "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Trailer", "Transfer-Encoding", "X-Content-Type-Options", ReplayHeader:
+	case "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Trailer", "Transfer-Encoding", ReplayHeader:
 		return false
 	default:
 		return true

@@ -108,7 +108,7 @@ func (a *Adapter) deadline(t *testing.T) {
 
 // metadata checks the metadata of first responses and replays.
 func (a *Adapter) metadata(t *testing.T) {
-	header := http.Header{"X-Header": {"1", "2"}, "X-Raw-Bin": {"AAH/"}}
+	header := http.Header{"X-Header": {"1", "2"}, "X-Raw-Bin": {"AAH/"}, "X-Content-Type-Options": {"nosniff"}}
 	trailer := http.Header{"X-Trailer": {"3"}, "Y-Raw-Bin": {"/////w"}}
 	s := a.newService(t, memstore.New(), func(ctx context.Context, request *shop.PayRequest) (*shop.Payment, error) {
 		sent := header.Clone()
