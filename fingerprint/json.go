@@ -136,7 +136,7 @@ func (w *walker) member(at, out, previous int, place scope, group *opening) (end
 	if char != ':' {
 		return malformed, out
 	}
-	inner, tagged := place, w.tagger.count()
+	inner := place
 	if name := w.text[start+1 : named-1]; place != nowhere || w.matcher.exclusion.names.mayHave(name) {
 		var excluded bool
 		if inner, excluded = w.matcher.member(place, name); excluded {
@@ -154,8 +154,7 @@ func (w *walker) member(at, out, previous int, place scope, group *opening) (end
 		return malformed, out
 	}
 	if inner != nowhere && !w.matcher.leave(inner) {
-		w.tagger.cut(tagged)
-		return end, out
+		return end, out // no leaf in it has a tag
 	}
 	w.tagger.value(w.text, named+1, written, w.depth)
 	w.draft.add(group, w.key(start+1, named), start, named, written)
@@ -213,7 +212,7 @@ func (w *walker) element(at, out, previous int, place scope, index, kept int) (e
 	if excluded {
 		return w.remove(at, at, previous, kept > 0, out), out
 	}
-	start, tagged := out, w.tagger.count()
+	start := out
 	if kept > 0 {
 		w.text[out] = ','
 		out++
@@ -223,7 +222,6 @@ func (w *walker) element(at, out, previous int, place scope, index, kept int) (e
 		return malformed, out
 	}
 	if inner != nowhere && !w.matcher.leave(inner) {
-		w.tagger.cut(tagged)
 		return end, start
 	}
 	w.tagger.value(w.text, out, written, w.depth)

@@ -71,17 +71,3 @@ func (t *tagger) leaf(text []byte, from, to, depth int) (more bool) {
 		return t.leaves.member(tagsOf(place, place.then(valueMark).absorb(text, from, to)))
 	}
 }
-
-// count returns the number of the leaves so far, and cut drops all leaves after them.
-func (t *tagger) count() int {
-	if t == nil {
-		return 0
-	}
-	return t.leaves.count
-}
-
-func (t *tagger) cut(count int) {
-	if t != nil {
-		t.leaves.count = count
-	}
-}
