@@ -3,12 +3,18 @@ package inspector
 import (
 	"errors"
 	"fmt"
+	"html/template"
 	"net/http"
 	"path"
 	"strings"
 
 	"github.com/oncekey/oncekey/core"
 )
+
+var templates = template.Must(template.New("").Funcs(functions).Funcs(template.FuncMap{
+	"choices": choices, "without": without, "nextPage": nextPage, "farPage": farPage, "filterWords": filterWords,
+	"lookAt": func() int { return lookAt }, "maySettle": func(o Operator) bool { return o.may(Settle) },
+}).ParseFS(web, "web/*.html"))
 
 // New returns the inspector of an engine. Mount it under a prefix of its own, with
 // http.StripPrefix, outside the guarded routes. New returns an error if the engine's store
@@ -27,7 +33,7 @@ func New(engine *core.Engine, authorize Authorize, opts ...Option) (*Page, error
 	if err != nil {
 		return nil, err
 	}
-	p := &Page{engine: engine, records: records, authorize: authorize, headers: []string{"Content-Type", "Location"}}
+	p := &Page{engine: engine, records: records, authorize: authorize, headers: []string{"Content-Type", "Location"}, templates: templates}
 	for i, opt := range opts {
 		if opt == nil {
 			return nil, fmt.Errorf("inspector: option %d of New is nil: leave it out", i+1)

@@ -182,17 +182,14 @@ func (p *Page) count(ctx context.Context, within time.Duration) []Count {
 	return counts
 }
 
-// States are the choices of the filter.
-func (*Records) States() []string {
+// choices are the states of the filter.
+func choices() []string {
 	return []string{openState, abandonedState, "in_progress", "unreplayable", "failed", "completed", "released", "expired", allStates}
 }
 
-// LookAt is the number of records that the next page looks at.
-func (*Records) LookAt() int { return lookAt }
-
-// Without returns the address of this filter without one of its parts.
-func (r *Records) Without(name string) template.URL {
-	query := r.Filter.query()
+// without returns the address of a filter without one of its parts.
+func without(f ListFilter, name string) template.URL {
+	query := f.query()
 	query.Del(name)
 	if name == "state" {
 		query.Set("state", allStates)
@@ -200,15 +197,15 @@ func (r *Records) Without(name string) template.URL {
 	return template.URL(query.Encode()) //nolint:gosec // encoded just now
 }
 
-// NextQuery returns the address of the next page.
-func (r *Records) NextQuery() template.URL {
+// nextPage returns the address of the next page.
+func nextPage(r *Records) template.URL {
 	query := r.Filter.query()
 	query.Set("cursor", r.Next)
 	return template.URL(query.Encode()) //nolint:gosec // encoded just now
 }
 
-// FarQuery returns the address of a next page that looks as far as a page may.
-func (r *Records) FarQuery() template.URL {
+// farPage returns the address of a next page that looks as far as a page may.
+func farPage(r *Records) template.URL {
 	query := r.Filter.query()
 	query.Set("cursor", r.Next)
 	query.Set("look", strconv.Itoa(lookAtMost))
@@ -216,14 +213,14 @@ func (r *Records) FarQuery() template.URL {
 	return template.URL(query.Encode()) //nolint:gosec // encoded just now
 }
 
-// Words returns the filter as a person says it.
-func (r *Records) Words() string {
-	words := "state " + stateName(r.Filter.State)
-	if r.Filter.Route != "" {
-		words += ", route " + r.Filter.Route
+// filterWords returns a filter as a person says it.
+func filterWords(f ListFilter) string {
+	words := "state " + stateName(f.State)
+	if f.Route != "" {
+		words += ", route " + f.Route
 	}
-	if r.Filter.Older != "" {
-		words += ", older than " + r.Filter.Older
+	if f.Older != "" {
+		words += ", older than " + f.Older
 	}
 	return words
 }

@@ -3,6 +3,7 @@ package inspector
 import (
 	"errors"
 	"fmt"
+	"html/template"
 	"net/http"
 	"net/textproto"
 	"net/url"
@@ -50,6 +51,7 @@ type Page struct {
 	logLink   string // with %s for the record, or ""
 	events    *Events
 	handler   http.Handler
+	templates *template.Template
 }
 
 // Option changes a Page's defaults.
@@ -126,9 +128,6 @@ func Remembered(events *Events) Option {
 		return nil
 	}
 }
-
-// MaySettle is for the templates.
-func (o Operator) MaySettle() bool { return o.may(Settle) }
 
 // String names the rights: "read, reveal and settle".
 func (r Right) String() string {

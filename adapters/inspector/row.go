@@ -33,12 +33,6 @@ type Row struct {
 	OnAbandoned string `json:"onAbandoned,omitempty"`
 }
 
-// LeaseEnded returns the time since the lease has ended, or zero.
-func (r Row) LeaseEnded() time.Duration { return time.Duration(-r.LeaseLeft) * time.Millisecond }
-
-// LeaseRest returns the rest of the lease, or zero.
-func (r Row) LeaseRest() time.Duration { return time.Duration(r.LeaseLeft) * time.Millisecond }
-
 func rowOf(key string, record *storage.Record) Row {
 	one := Row{
 		Record: key, State: stateOf(record), Route: record.Origin.Route, Holder: record.Origin.Holder, Attempt: record.Attempt,

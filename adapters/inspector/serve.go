@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"html/template"
 	"net/http"
 	"strings"
 
@@ -15,8 +14,6 @@ import (
 
 //go:embed web
 var web embed.FS
-
-var templates = template.Must(template.New("").Funcs(functions).ParseFS(web, "web/*.html"))
 
 // maxForm bounds the body of a POST: a pasted request body fits.
 const maxForm = 4 << 20
@@ -128,7 +125,7 @@ func (p *Page) write(w http.ResponseWriter, v visit, s screen) {
 		if v.operator.may(Read) {
 			around.Store, around.Instance = p.records.Store(), p.records.Instance()
 		}
-		err := templates.ExecuteTemplate(&html, s.name+".html", around)
+		err := p.templates.ExecuteTemplate(&html, s.name+".html", around)
 		if err != nil {
 			http.Error(w, "inspector: the page cannot be written", http.StatusInternalServerError)
 			return

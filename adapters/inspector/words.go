@@ -10,12 +10,13 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// functions are those of the templates.
+// functions are those of the templates that make words.
 var functions = template.FuncMap{
 	"short": short, "ago": func(t time.Time) string { return inWords(time.Since(t)) + " ago" },
 	"in": func(t time.Time) string { return inWords(time.Until(t)) }, "words": inWords, "number": number,
 	"clock": clock, "moment": moment, "iso": func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
 	"tone": toneOf, "stateName": stateName, "join": strings.Join, "plural": plural,
+	"lease": func(left int64) string { return inWords(time.Duration(max(left, -left)) * time.Millisecond) },
 }
 
 // idDigits is the number of digits that stand for a record where people read them.
