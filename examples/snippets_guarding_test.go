@@ -125,7 +125,7 @@ func TestOnRPC(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := grpc.NewServer(grpc.ChainUnaryInterceptor(recovery, authenticate, guard.Intercept))
-	if report := guard.Check(server); report.Err() == nil {
+	if report := guard.Audit(server); report.Err() == nil {
 		t.Error("the server has no service, and the table is accepted")
 	}
 	ctx := metadata.NewIncomingContext(t.Context(), metadata.Pairs("idempotency-key", "rpc"))

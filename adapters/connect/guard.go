@@ -42,11 +42,11 @@ func ScopeBy(principal func(context.Context) (string, error)) core.Scope {
 	return func(r *http.Request) (string, error) { return principal(r.Context()) }
 }
 
-// Check compares the table with the procedures that the program serves, such as
+// Audit compares the table with the procedures that the program serves, such as
 // "/shop.v1.Payments/Pay". A row without a procedure is an error. A procedure that is not
 // guarded is a warning, unless its idempotency_level says that it may be repeated.
-func (g *Guard) Check(procedures ...string) policy.Report {
-	return g.guard.Check(slices.Clone(procedures))
+func (g *Guard) Audit(procedures ...string) policy.Report {
+	return g.guard.Audit(slices.Clone(procedures))
 }
 
 // Recovered returns the response of a policy.RecoverFunc, which found out how the

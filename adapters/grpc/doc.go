@@ -8,7 +8,7 @@
 //	guard, err := idemgrpc.New(engine, table)
 //	server := grpc.NewServer(grpc.ChainUnaryInterceptor(recovery, authenticate, guard.Intercept))
 //	shop.RegisterPaymentsServer(server, payments)
-//	report := guard.Check(server) // report.Err(): a row that guards no procedure of the server
+//	report := guard.Audit(server) // report.Err(): a row that guards no procedure of the server
 //
 // The engine is that of package core, and may serve HTTP too. The key is the metadata
 // idempotency-key, or a field of the request (policy.KeyField). The Scope gets a request

@@ -45,7 +45,7 @@ func Example() {
 	}
 	server := grpc.NewServer(grpc.ChainUnaryInterceptor(guard.Intercept))
 	registerPayments(server, new(payments)) // the generated function
-	report := guard.Check(server)
+	report := guard.Audit(server)
 	fmt.Println(report.Err(), report.Warnings)
 
 	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // an example without a context

@@ -79,10 +79,10 @@ func (g *Guard) Intercept(ctx context.Context, request any, info *grpc.UnaryServ
 	}
 }
 
-// Check compares the table with the procedures of a server. Call it after all services
+// Audit compares the table with the procedures of a server. Call it after all services
 // are registered. A row without a procedure is an error. A unary procedure that is not
 // guarded is a warning, unless its idempotency_level says that it may be repeated.
-func (g *Guard) Check(server interface {
+func (g *Guard) Audit(server interface {
 	GetServiceInfo() map[string]grpc.ServiceInfo
 },
 ) policy.Report {
@@ -94,7 +94,7 @@ func (g *Guard) Check(server interface {
 			}
 		}
 	}
-	return g.guard.Check(unary)
+	return g.guard.Audit(unary)
 }
 
 // Recovered returns the response of a policy.RecoverFunc, which found out how the

@@ -28,7 +28,7 @@ func mustTable(t *testing.T, rows ...policy.TableRow) *policy.Table {
 	return table
 }
 
-func TestCheck(t *testing.T) {
+func TestAudit(t *testing.T) {
 	t.Parallel()
 	engine := rpctest.NewEngine(t, memstore.New(), core.SharedScope)
 	guard := mustGuard(t, engine, mustTable(t, policy.Row("POST "+rpctest.Pay)))
@@ -36,11 +36,11 @@ func TestCheck(t *testing.T) {
 		t.Errorf("the policy is declared at %s, want the call of New", got)
 	}
 	server := grpc.NewServer()
-	if report := guard.Check(server); report.Err() == nil || !strings.Contains(report.Err().Error(), "row 1: POST "+rpctest.Pay) {
+	if report := guard.Audit(server); report.Err() == nil || !strings.Contains(report.Err().Error(), "row 1: POST "+rpctest.Pay) {
 		t.Errorf("without the service: %v", report.Err())
 	}
 	registerPayments(server, payFunc(nil))
-	report := guard.Check(server)
+	report := guard.Audit(server)
 	if report.Err() != nil || len(report.Warnings) != 1 || !strings.HasPrefix(report.Warnings[0], rpctest.Refund+" is not guarded") {
 		t.Errorf("got the errors %v and the warnings %q, want a warning about Refund", report.Err(), report.Warnings)
 	}

@@ -7,7 +7,7 @@
 //	server := mcp.NewServer(&mcp.Implementation{Name: "shop"}, nil)
 //	mcp.AddTool(server, &mcp.Tool{Name: "charge"}, charge)
 //	server.AddReceivingMiddleware(guard.Receive)
-//	report, err := guard.Check(ctx, server) // report.Err(): a row that guards no tool
+//	report, err := guard.Audit(ctx, server) // report.Err(): a row that guards no tool
 //
 // The engine is that of package core, and may serve HTTP too. The package works with every
 // transport of the Go SDK: stdio, Streamable HTTP with and without sessions, in memory.

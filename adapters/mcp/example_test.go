@@ -43,7 +43,7 @@ func Example() {
 			return nil, orderOutput{"pay_" + core.DeriveKey(ctx, "charge")[:4]}, nil // one key for all attempts
 		})
 	server.AddReceivingMiddleware(guard.Receive)
-	report, err := guard.Check(context.Background(), server)
+	report, err := guard.Audit(context.Background(), server)
 	fmt.Println(report.Err(), err)
 
 	session := agentOf(server)

@@ -246,8 +246,8 @@ func TestHints(t *testing.T) {
 	}
 }
 
-// Check reports the rows without a tool, and the tools without a row.
-func TestCheck(t *testing.T) {
+// Audit reports the rows without a tool, and the tools without a row.
+func TestAudit(t *testing.T) {
 	t.Parallel()
 	made := newShop(t, setup{})
 	add := func(name string, annotations *mcp.ToolAnnotations) {
@@ -256,7 +256,7 @@ func TestCheck(t *testing.T) {
 	add("read", &mcp.ToolAnnotations{ReadOnlyHint: true})
 	add("put", &mcp.ToolAnnotations{IdempotentHint: true})
 	add("bare", nil)
-	report, err := made.guard.Check(t.Context(), made.server)
+	report, err := made.guard.Audit(t.Context(), made.server)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,18 +268,18 @@ func TestCheck(t *testing.T) {
 		t.Errorf("got %+v", report)
 	}
 	add("raw", &mcp.ToolAnnotations{ReadOnlyHint: true})
-	if report, err = made.guard.Check(t.Context(), made.server); err != nil || len(report.Errors) != 1 || !strings.Contains(report.Errors[0].Error(), "TOOL raw has the annotation readOnlyHint") {
+	if report, err = made.guard.Audit(t.Context(), made.server); err != nil || len(report.Errors) != 1 || !strings.Contains(report.Errors[0].Error(), "TOOL raw has the annotation readOnlyHint") {
 		t.Errorf("got %+v, %v", report, err)
 	}
 	add("raw", nil)
-	if report, err = made.guard.Check(t.Context(), made.server); err != nil || report.Err() != nil {
+	if report, err = made.guard.Audit(t.Context(), made.server); err != nil || report.Err() != nil {
 		t.Errorf("got %+v, %v", report, err)
 	}
 
 	open := mcp.NewServer(&mcp.Implementation{Name: "shop"}, nil)
 	mcp.AddTool(open, &mcp.Tool{Name: "charge"}, paid)
 	open.AddTool(&mcp.Tool{Name: "raw", InputSchema: map[string]any{"type": "object"}}, nothing)
-	report, err = made.guard.Check(t.Context(), open)
+	report, err = made.guard.Audit(t.Context(), open)
 	if err != nil || len(report.Errors) != 2 || !strings.Contains(report.Errors[0].Error(), "TOOL charge is not guarded: give guard.Receive") {
 		t.Errorf("a server without the guard: %+v, %v", report, err)
 	}
@@ -288,7 +288,7 @@ func TestCheck(t *testing.T) {
 			return nil, errors.New("sign in first")
 		}
 	})
-	if _, err := made.guard.Check(t.Context(), open); err == nil || !strings.Contains(err.Error(), "sign in first") {
+	if _, err := made.guard.Audit(t.Context(), open); err == nil || !strings.Contains(err.Error(), "sign in first") {
 		t.Errorf("a server that refuses the client: %v", err)
 	}
 }

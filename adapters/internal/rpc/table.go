@@ -63,8 +63,8 @@ func procedures(table *policy.Table) []policy.Declaration {
 // Method returns a guarded procedure, or nil.
 func (g *Guard) Method(procedure string) *Method { return g.methods[procedure] }
 
-// Check compares the table with the unary procedures that a server has.
-func (g *Guard) Check(unary []string) policy.Report {
+// Audit compares the table with the unary procedures that a server has.
+func (g *Guard) Audit(unary []string) policy.Report {
 	var report policy.Report
 	for _, row := range g.rows {
 		if !slices.Contains(unary, row.Pattern) {

@@ -11,15 +11,15 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// Check compares the table with the tools of a server. Call it once before the server
-// serves, after all tools and middleware are added. Check lists the tools as a client in
+// Audit compares the table with the tools of a server. Call it once before the server
+// serves, after all tools and middleware are added. Audit lists the tools as a client in
 // memory, and returns an error if the server does not let it.
 //
 // Errors of the report are a row without a tool, a row of a tool that is read-only by its
 // annotations, and a server without guard.Receive, which only a tool that requires a key
 // can show. A tool that is not guarded is a warning, unless its annotations say that it is
 // read-only or idempotent.
-func (g *Guard) Check(ctx context.Context, server *mcp.Server) (policy.Report, error) {
+func (g *Guard) Audit(ctx context.Context, server *mcp.Server) (policy.Report, error) {
 	tools, err := toolsOf(ctx, server)
 	if err != nil {
 		return policy.Report{}, fmt.Errorf("idemmcp: listing the tools of the server: %w", err)
@@ -60,7 +60,7 @@ func toolsOf(ctx context.Context, server *mcp.Server) (map[string]*mcp.Tool, err
 		return nil, err
 	}
 	defer func() { _ = serverSession.Wait() }() // ends with the client's session
-	client := mcp.NewClient(&mcp.Implementation{Name: "idemmcp.Check", Version: "1"}, nil)
+	client := mcp.NewClient(&mcp.Implementation{Name: "idemmcp.Audit", Version: "1"}, nil)
 	session, err := client.Connect(ctx, clientSide, nil)
 	if err != nil {
 		_ = serverSession.Close() // the error is that of the client
