@@ -109,8 +109,8 @@ func typeOf(value gjson.Result) string {
 	return "integer"
 }
 
-// plain matches an expression that means the same in RE2, in ECMA-262 with any flag, and
-// for a text as for its RFC 8941 string: letters, digits, _ - : / and dots, classes of
+// plain matches an expression that means the same in RE2, in ECMA-262 with the u flag or
+// without, and for a text as for its RFC 8941 string: letters, digits, _ - : / and dots, classes of
 // them, groups, alternatives and repetitions.
 var plain = regexp.MustCompile(`^(?:` +
 	`(?:[\w:/-]|\\[dw.]|\[(?:[a-z]-[a-z]|[A-Z]-[A-Z]|\d-\d|[\w:.]|\\[dw])+-?\]|\))` + // one that may be repeated

@@ -61,8 +61,8 @@ type Problem struct {
 	// their names could be values (see fingerprint.LooksLikeName).
 	Others int `json:"others,omitempty"`
 	// RetryAfter is sent as the Retry-After header, in whole seconds rounded up. Zero
-	// sends no header. RetryAfter is above zero exactly where the same request may
-	// succeed later: a 409 without Retry-After is final.
+	// sends no header. RetryAfter is above zero where the problem passes by itself, and
+	// the client should send the same request later: a 409 without Retry-After is final.
 	RetryAfter time.Duration `json:"-"`
 	// Challenge is sent as the WWW-Authenticate header, unless empty. The value comes
 	// from the scope function, see core.Challenge.
@@ -78,7 +78,8 @@ type Writer func(w http.ResponseWriter, r *http.Request, p Problem)
 // problemTypes is the documentation page with a heading for each code.
 const problemTypes = "https://github.com/oncekey/oncekey/blob/main/docs/problems.md#"
 
-// New returns the problem of a code. An empty message means the problem's title.
+// New returns the problem of a code, which must be one of [Codes]: any other gives a
+// problem without a status. The message is the Error; empty means the problem's title.
 // All clients get the same text, so that no client can tell a foreign key from an
 // unknown key.
 func New(code, message string) *Problem {

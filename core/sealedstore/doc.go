@@ -15,9 +15,9 @@
 // digest. A record in which one of them was changed, or that has the sealed bytes of
 // another record, cannot be opened. Acquire and Lookup then return an error that wraps
 // [storage.ErrCorruptRecord]: the engine responds with 503 and runs nothing. So does a record
-// whose key is gone, and a plain record unless [ReadPlain] is given. A writer of the
+// whose encryption key is gone, and a plain record unless [ReadPlain] is given. A writer of the
 // store can still remove records, let them expire, claim keys, and end a key without a
-// response: an Unreplayable record with status 999 (or 200) and no sketch is plain, because an
+// response: an Unreplayable record with status 999 and no sketch is plain, because an
 // operator settles an abandoned key without the key of the seal.
 //
 // Steps are bound to the storage key, and to the fingerprint or the digest of their
@@ -47,9 +47,9 @@
 // # Other processes
 //
 // A process without the seal reads a sealed response as a corrupt record and responds with
-// 503, in this version and in the one before. It never replays ciphertext. It takes no key
-// over whose steps are sealed. A record without a response and without steps (in progress,
-// unreplayable, or expired) it reads as ever.
+// 503. It never replays ciphertext. It takes no key over whose steps are sealed. A record
+// without a response and without steps (in progress, unreplayable, or expired) it reads as
+// ever.
 //
 // # What it does not do
 //

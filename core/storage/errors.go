@@ -22,10 +22,10 @@ var (
 	ErrCorruptRecord = errors.New("oncekey: the key's entry in the store is not a record that this version can read")
 
 	// ErrUnreadable says that the store may hold a finished record under the key and
-	// cannot read it at the moment, because the service that has the record's key is
-	// unreachable. A store that seals records returns it from Acquire, its Inspector
-	// from Lookup. Waiting helps. The engine answers 503 and runs nothing, under
-	// FailOpen too, because a handler may have run.
+	// cannot read it at the moment, because the service that decrypts it is unreachable.
+	// A store that seals records returns ErrUnreadable from Acquire, its Inspector from
+	// Lookup. Waiting helps. The engine responds with 503 and runs no handler, even
+	// under FailOpen, because a handler may have run.
 	ErrUnreadable = errors.New("oncekey: the record cannot be read at the moment")
 
 	// ErrStoreFull says that a bounded store accepts no new key at present.
@@ -43,9 +43,10 @@ var (
 	// call has changed no record, and repeating it does not help. A Store wraps
 	// ErrNotStorable with the database's error, and returns it for no fault that may pass.
 	// Acquire and Checker.Check return it for a table that can keep no record: the engine
-	// then responds with 503 and runs no handler, even under FailOpen. After it from Complete, the engine completes the lease again at once without the
-	// response (State Unreplayable, no Sketch), so retries get 409 not_replayable.
-	// Transaction.Commit returns it together with ErrRolledBack.
+	// then responds with 503 and runs no handler, even under FailOpen. After it from
+	// Complete, the engine completes the lease again at once without the response (State
+	// Unreplayable, no Sketch), so retries get 409 not_replayable. Transaction.Commit
+	// returns it together with ErrRolledBack.
 	ErrNotStorable = errors.New("oncekey: the store refuses to keep this, now and later")
 
 	// ErrRolledBack says that a transaction was certainly rolled back: the database
