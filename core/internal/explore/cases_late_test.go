@@ -88,6 +88,15 @@ var lateCases = []planned{
 		},
 	},
 	{
+		// A result reaches the store after its caller gave up, while the caller's pod is frozen.
+		// The race detector looks at the explorer itself here.
+		name: "a result comes to the store while its pod is frozen",
+		plan: changed(twice(3*time.Second, Step{Do: Effect}), func(p *Plan) {
+			p.Calls = []CallFault{{Op: Complete, Mode: Late, For: 450 * ms}}
+			p.Outages = []Outage{{Pod: 0, Kind: Freeze, From: 480 * ms, For: 100 * ms}}
+		}),
+	},
+	{
 		// The result of a step reaches the store with an Abandon, after the store has forgotten
 		// the key. The RecoverFunc is told of the step.
 		name: "an Abandon comes after the record's time",

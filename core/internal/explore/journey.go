@@ -31,7 +31,7 @@ func (l *link) call(ctx context.Context, op Op, who caller, do func() verdict) v
 	if v.err != nil { // the end of a context wakes other goroutines, too
 		sleep(j.delay(5) % jitter)
 	}
-	if j.hold(4) { // a late call may read the field meanwhile
+	if j.hold(4) && !j.faulty { // a late call, which has a fault, may read the field meanwhile
 		j.faulty = true
 	}
 	j.log(Returned, v)
