@@ -122,7 +122,8 @@ type Policy struct {
 	Release, Keep, Uncertain []string
 	// Classifier replaces failure.Classify. Default nil: failure.Classify. It decides
 	// where the handler has set no mark and no list has the status, and not about
-	// the outcomes that OnAbandoned makes uncertain (see Classify).
+	// the outcomes that OnAbandoned makes uncertain (see Classify). It must be safe for
+	// concurrent use.
 	Classifier func(failure.Outcome) failure.Class
 	// RedactFields are omitted from the stored response, such as a secret that is shown
 	// once, in the notation of ExcludeFields. The first response is complete, and a
@@ -197,7 +198,8 @@ func (m AbandonedMode) String() string {
 
 // RecoverFunc looks up the outcome of an abandoned attempt, for example at a
 // payment provider or in the team's own tables. The engine calls it under the
-// lease, with the handler's context: one call at a time, in all processes.
+// lease, with the handler's context: for each key one call at a time, in all
+// processes. It must be safe for concurrent use.
 //
 //   - A Response: the engine stores and replays it. The handler does not run.
 //   - Nil and nil: the attempt had no side effect. The handler runs, unless ctx has

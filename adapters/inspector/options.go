@@ -59,8 +59,8 @@ type Option func(*Page) error
 
 // Redact masks the bodies that Reveal shows. The function gets a JSON body after the
 // masking by names (see the package comment), and every other body as it is stored. It
-// returns the text to show, and must not change body. Default: a body that is not JSON is
-// not shown.
+// returns the text to show, must not change body, and must be safe for concurrent use.
+// Default: a body that is not JSON is not shown.
 func Redact(mask func(contentType string, body []byte) []byte) Option {
 	return func(p *Page) error {
 		if mask == nil {

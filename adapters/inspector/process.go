@@ -240,7 +240,8 @@ func serves(e core.Endpoint, method, target string) bool {
 // recorded returns a route's pattern as records have it.
 func recorded(e core.Endpoint) string { return e.Pattern }
 
-// Doctor is the data of the screen of findings.
+// Doctor is the data of the screen of findings. Mend and Look count the findings of these
+// grades, and Took is the time of the examination in milliseconds.
 type Doctor struct {
 	Findings []Finding `json:"findings"`
 	Mend     int       `json:"mend"`

@@ -32,9 +32,9 @@ type Record struct {
 	Policy *RoutePolicy `json:"policy,omitempty"`
 	// Derived are the downstream keys of the names that the service has listed.
 	Derived []Derivation `json:"derived,omitempty"`
-	// Steps are those of a record in progress (core.Step), without their results.
+	// Steps are those of a record in progress or released (core.Step), without their results.
 	Steps []Step `json:"steps,omitempty"`
-	// Response is nil for a record in progress.
+	// Response is nil for a record without one: in progress, released, settled by hand.
 	Response *Response `json:"response,omitempty"`
 	Timeline []Moment  `json:"timeline"`
 	// RememberedSince is the time from which on this process remembers events. Zero: it
