@@ -3,7 +3,6 @@ package inspector
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/oncekey/oncekey/core"
@@ -188,53 +187,6 @@ func (p *Page) patterns(written func(core.Endpoint) string) (all []string) {
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
-}
-
-// policyFor returns the route that an operator has chosen, or else the one that serves the
-// path.
-func (p *Page) policyFor(chosen string, retry core.Retry) (*core.Route, string) {
-	var found *core.Route
-	var name string
-	for _, route := range p.engine.Routes() {
-		for _, e := range route.Endpoints() {
-			isChosen := chosen != "" && e.String() == chosen
-			if isChosen {
-				return route, e.String()
-			}
-			if chosen == "" && found == nil && serves(e, retry.Method, retry.Target) {
-				found, name = route, e.String()
-			}
-		}
-	}
-	return found, name
-}
-
-// unrouted are the methods of functions and tools, which have a name and no path.
-var unrouted = []string{storage.MethodCall, storage.MethodTool}
-
-// serves reports whether a pattern of net/http, chi or gin can serve a path.
-func serves(e core.Endpoint, method, target string) bool {
-	path, _, _ := strings.Cut(target, "?")
-	pattern := strings.TrimPrefix(e.Pattern, e.Method+" ")
-	if e.Method != method || slices.Contains(unrouted, method) {
-		return e.Method == method && pattern == target
-	}
-	if at := strings.Index(pattern, "/"); at > 0 { // a host
-		pattern = pattern[at:]
-	}
-	want, got := strings.Split(pattern, "/"), strings.Split(path, "/")
-	for i, segment := range want {
-		switch {
-		case strings.HasPrefix(segment, "*") || strings.HasSuffix(segment, "...}"), segment == "{$}":
-			return true
-		case i >= len(got):
-			return false
-		case strings.HasPrefix(segment, "{") || strings.HasPrefix(segment, ":"):
-		case segment != got[i]:
-			return false
-		}
-	}
-	return len(want) == len(got)
 }
 
 // recorded returns a route's pattern as records have it.
