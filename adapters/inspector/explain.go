@@ -2,6 +2,7 @@ package inspector
 
 import (
 	"encoding/json"
+	"math"
 	"net/http"
 	"regexp"
 	"slices"
@@ -178,22 +179,37 @@ func headersOf(lines string) http.Header {
 }
 
 // policyFor returns the route that an operator has chosen, or else the one that serves the
-// path.
+// path: of several, the one whose pattern names most of it.
 func (p *Page) policyFor(chosen string, retry core.Retry) (*core.Route, string) {
 	var found *core.Route
 	var name string
+	best := -1
 	for _, route := range p.engine.Routes() {
 		for _, e := range route.Endpoints() {
 			isChosen := chosen != "" && e.String() == chosen
 			if isChosen {
 				return route, e.String()
 			}
-			if chosen == "" && found == nil && serves(e, retry.Method, retry.Target) {
-				found, name = route, e.String()
+			if named := closeness(e.Pattern); chosen == "" && named > best && serves(e, retry.Method, retry.Target) {
+				found, name, best = route, e.String(), named
 			}
 		}
 	}
 	return found, name
+}
+
+// closeness is the higher, the more text a pattern has before its first parameter. A parameter
+// that is the whole rest of a path is less than one that is a segment.
+func closeness(pattern string) int {
+	_, path, _ := strings.Cut(pattern, "/") // behind the method and the host of net/http
+	switch at := strings.IndexAny(path, "{:*"); {
+	case at < 0:
+		return math.MaxInt
+	case strings.Contains(path, "*"), strings.HasSuffix(path, "...}"):
+		return 2 * at
+	default:
+		return 2*at + 1
+	}
 }
 
 // unrouted are the methods of functions and tools, which have a name and no path.
@@ -202,7 +218,7 @@ var unrouted = []string{storage.MethodCall, storage.MethodTool}
 // serves reports whether a pattern of net/http, chi or gin can serve a path.
 func serves(e core.Endpoint, method, target string) bool {
 	path, _, _ := strings.Cut(target, "?")
-	pattern := strings.TrimPrefix(e.Pattern, e.Method+" ")
+	pattern := strings.TrimSuffix(strings.TrimPrefix(e.Pattern, e.Method+" "), "{$}")
 	if e.Method != method || slices.Contains(unrouted, method) {
 		return e.Method == method && pattern == target
 	}
@@ -212,7 +228,7 @@ func serves(e core.Endpoint, method, target string) bool {
 	want, got := strings.Split(pattern, "/"), strings.Split(path, "/")
 	for i, segment := range want {
 		switch {
-		case strings.HasPrefix(segment, "*") || strings.HasSuffix(segment, "...}"), segment == "{$}":
+		case strings.HasPrefix(segment, "*") || strings.HasSuffix(segment, "...}"):
 			return true
 		case i >= len(got):
 			return false

@@ -49,6 +49,21 @@ func TestExplain(t *testing.T) {
 	s.wantPage(s.post("/explain", question("a,b", payment)), http.StatusBadRequest, "not valid")
 }
 
+// Of several routes that can serve a path, routers take the one that names most of it.
+func TestExplainTakesTheClosestRoute(t *testing.T) {
+	t.Parallel()
+	s := newService(t, memstore.New())
+	for _, pattern := range []string{"/orders/*", "/orders/{rest...}", "/orders/{id}", "/orders/new"} {
+		s.engine.MustRoute().Declare(core.Endpoint{Method: "POST", Pattern: pattern})
+	}
+	for path, want := range map[string]string{"/orders/new": "/orders/new", "/orders/7": "/orders/{id}", "/orders/7/items": "/orders/*"} {
+		x := read[inspector.Explanation](s, s.post("/explain", url.Values{"key": {"k"}, "target": {"POST " + path}}, acceptsJSON...), http.StatusOK)
+		if x.Endpoint != "POST "+want {
+			t.Errorf("%s is explained by the route %q, want POST %s", path, x.Endpoint, want)
+		}
+	}
+}
+
 func TestExplainNamesMembers(t *testing.T) {
 	t.Parallel()
 	s := newService(t, memstore.New())
