@@ -35,7 +35,9 @@
 //
 // Patterns become path templates: chi's {id} and {id:[0-9]+}, gin's :id and *rest at the
 // start of a segment, and chi's final *, whose parameter is called wildcard. A colon in
-// the middle of a segment stays unchanged.
+// the middle of a segment stays unchanged. A regular expression of a path or of a
+// policy.KeyFormat is a pattern of the document where it is plain, so that it means the
+// same in JSON Schema.
 package openapi
 
 import (

@@ -187,16 +187,20 @@ func TestKeyHeader(t *testing.T) {
 func TestKeyFormat(t *testing.T) {
 	t.Parallel()
 	const every, uuid = "#/components/schemas/IdempotencyKey", "[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
-	for format, want := range map[policy.KeySyntax]string{
-		policy.UUIDKey:                    `^(?:` + uuid + `|"(?:` + uuid + `)")$`,
-		policy.KeyPattern("ord_[0-9]{6}"): `^(?:ord_[0-9]{6}|"(?:ord_[0-9]{6})")$`,
+	for format, want := range map[policy.KeySyntax]struct{ pattern, text string }{
+		policy.UUIDKey:                    {`^(?:` + uuid + `|"(?:` + uuid + `)")$`, "retry, such as a random UUID."},
+		policy.KeyPattern("ord_[0-9]{6}"): {`^(?:ord_[0-9]{6}|"(?:ord_[0-9]{6})")$`, "retry. It matches `ord_[0-9]{6}`."},
+		policy.KeyPattern("(?i)ord_.+"):   {"", "retry. It matches `(?i)ord_.+`."}, // not plain
 	} {
 		declared := rows(t, policy.Row("POST /a", policy.KeyFormat(format)), policy.Row("POST /b"))
 		text, err := openapi.Document(declared)
 		doc := parsed(t, text, err)
 		p := parameterOf(doc, operation(t, doc, "POST", "/a"), "header", core.KeyHeader)
-		if p.Get("schema.allOf.0.$ref").Str != every || p.Get("schema.allOf.1.pattern").Str != want || !p.Get("required").Bool() {
-			t.Errorf("the key is %s, want the pattern %s", p, want)
+		if p.Get("schema.allOf.1.pattern").Str != want.pattern || !strings.Contains(p.Raw, every) || !p.Get("required").Bool() {
+			t.Errorf("the key is %s, want the pattern %s", p, want.pattern)
+		}
+		if !strings.Contains(p.Get("description").Str, want.text) {
+			t.Errorf("the key is described as %s, want %s", p.Get("description"), want.text)
 		}
 		if isUUID := format == policy.UUIDKey; p.Get("example").Exists() != isUUID {
 			t.Errorf("the example is %s, want one that the format allows: %t", p.Get("example"), isUUID)

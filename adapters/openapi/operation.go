@@ -87,21 +87,11 @@ func (m *merger) keyParameter(p *policy.Policy, all []response) string {
 		members = append(members, "required", "true")
 	}
 	members = append(members, "schema", m.keyOf(p.KeyFormat))
-	example := exampleKey
-	if p.KeyAge > 0 {
-		example = exampleTimedKey
-	}
-	if p.KeyFormat.Allows(example) {
+	if example := exampleOf(p); p.KeyFormat.Allows(example) {
 		members = append(members, "example", quoted(example))
 	}
 	return compact(members...)
 }
-
-// The examples are a random UUID, and one of version 7 for a policy with a KeyAge.
-const (
-	exampleKey      = "8e03978e-40d5-43dd-bc93-6894a57f9324"
-	exampleTimedKey = "017f22e2-79b0-7cc3-98c4-dc0c0c07398f"
-)
 
 // checkResponses finds members of responses that are not responses.
 func (m *merger) checkResponses(responses *object) {

@@ -11,11 +11,22 @@ import (
 
 // keyText tells what a key is.
 func keyText(p *policy.Policy) string {
-	example := "a random UUID"
-	if p.KeyAge > 0 {
-		example = "a UUID of version 7"
+	kind := ", such as a random UUID"
+	switch {
+	case !p.KeyFormat.Allows(exampleOf(p)):
+		kind = ". It matches `" + p.KeyFormat.String() + "`"
+	case p.KeyAge > 0:
+		kind = ", such as a UUID of version 7"
 	}
-	return "A new key for every operation and the same key for every retry, such as " + example + ". The key may be raw or a string in quotes: both forms are the same key."
+	return "A new key for every operation and the same key for every retry" + kind + ". The key may be raw or a string in quotes: both forms are the same key."
+}
+
+// exampleOf returns a random UUID, and one of version 7 for a policy with a KeyAge.
+func exampleOf(p *policy.Policy) string {
+	if p.KeyAge > 0 {
+		return "017f22e2-79b0-7cc3-98c4-dc0c0c07398f"
+	}
+	return "8e03978e-40d5-43dd-bc93-6894a57f9324"
 }
 
 // lifetime tells for how long a client may retry, and what may change between attempts.
