@@ -114,7 +114,8 @@ func (r *Reading) Differences(sketch []byte, key [16]byte) (names []string, othe
 }
 
 // Same names the members of the request that have the same value as in the sketch, by the
-// rules of Differences. Members whose names may not be shown are left out.
+// rules of Differences, but up to 42 of them. Members whose names may not be shown are left
+// out.
 func (r *Reading) Same(sketch []byte, key [16]byte) (names []string) {
 	names, _, _ = r.compare(sketch, key, true)
 	return names
