@@ -9,8 +9,8 @@ import (
 	"github.com/oncekey/oncekey/core/event"
 )
 
-// Events is an event.Observer that keeps the last events of this process. It is safe for
-// concurrent use.
+// Events is an event.Observer that keeps the last events of this process. Make it with
+// [Remember]. It is safe for concurrent use.
 type Events struct {
 	next  event.Observer
 	since time.Time
@@ -35,8 +35,9 @@ type seen struct {
 }
 
 // Remember returns an observer that passes events on to next, and keeps the last n of them
-// for the page, about 300 bytes each. It keeps no key, no scope and no path, and no renewal
-// that succeeded. A nil next means event.Log(nil), and an n of zero or less means 10,000.
+// for the page, about 300 bytes each. It keeps no key, no scope and no renewal that
+// succeeded, and a path only as event.Event.Endpoint shows it. A nil next means
+// event.Log(nil), and an n of zero or less means 10,000.
 //
 //	events := inspector.Remember(event.Log(logger), 10_000)
 //	engine, err := core.New(store, scope, core.WithObserver(events))
