@@ -135,7 +135,7 @@ func stateOf(status int) storage.State {
 func storedHeader(p *policy.Policy, header storage.Header) storage.Header {
 	nominated := connectionOptions(header)
 	return wire.Without(header, func(f storage.Field) bool {
-		return !p.Keeps(strings.TrimPrefix(f.Name, http.TrailerPrefix)) || nominated != "" && nominates(nominated, f.Name)
+		return !p.KeepsHeader(strings.TrimPrefix(f.Name, http.TrailerPrefix)) || nominated != "" && nominates(nominated, f.Name)
 	})
 }
 

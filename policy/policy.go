@@ -233,9 +233,9 @@ type Response struct {
 // Guards reports whether requests of this method are guarded.
 func (p *Policy) Guards(method string) bool { return slices.Contains(p.Methods, method) }
 
-// Keeps reports whether a response header field of this name is stored. Hop-by-hop
+// KeepsHeader reports whether a response header field of this name is stored. Hop-by-hop
 // fields are never stored, Date and Set-Cookie only if KeepHeaders names them.
-func (p *Policy) Keeps(name string) bool {
+func (p *Policy) KeepsHeader(name string) bool {
 	name = http.CanonicalHeaderKey(name)
 	if name != "Date" && name != "Set-Cookie" {
 		return !belongsToConnection(name)
