@@ -167,7 +167,7 @@ func TestFilesOfAForm(t *testing.T) {
 		{name: "aborts", end: aborting},
 		{name: "streams", end: then(created, flush)},
 		{name: "runs unprotected", end: created, policy: []policy.Option{policy.OnStoreError(policy.FailOpen)}, store: failing(storage.ErrStoreFull)},
-		{name: "is observed", end: created, policy: []policy.Option{policy.Observe(true)}},
+		{name: "is observed", end: created, policy: []policy.Option{policy.ObserveOnly(true)}},
 	} {
 		onCase(t, row.name, everyRouter, func(t *testing.T, m mounting) {
 			var parsed *http.Request

@@ -150,7 +150,7 @@ func TestGuardThatAFunctionCalls(t *testing.T) {
 		})
 	}
 	observing := startPlaced(t, func(g *idemgin.Guard, e *gin.Engine, pay gin.HandlerFunc) {
-		e.POST("/payments", generated(pay, g.Policy(policy.Observe(true))))
+		e.POST("/payments", generated(pay, g.Policy(policy.ObserveOnly(true))))
 	})
 	observing.runsAgain(payment("k"))
 	observing.reported(event.WrongSetup, 1)
@@ -226,7 +226,7 @@ func TestWarningAboutGinsContext(t *testing.T) {
 		h := gin.WrapF(created)
 		e.POST("/payments", g.Handle(h))
 		e.POST("/refunds", g.Policy(), h)
-		e.POST("/observed", g.Handle(h, policy.Observe(true)))
+		e.POST("/observed", g.Handle(h, policy.ObserveOnly(true)))
 		e.POST("/optional", g.Handle(h, policy.Required(false)))
 	})
 	for _, silent := range []*http.Request{

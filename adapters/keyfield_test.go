@@ -138,7 +138,7 @@ func TestKeyFieldNotRequired(t *testing.T) {
 func TestKeyFieldObserved(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {
-		p := withField(policy.Observe(true))
+		p := withField(policy.ObserveOnly(true))
 		p.handler = echo
 		s := m.start(t, p)
 		for _, text := range []string{`{"request_id":"k"}`, `{"request_id":"k"}`, amount} {

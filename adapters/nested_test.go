@@ -71,7 +71,7 @@ func TestRoutePolicyCounts(t *testing.T) {
 // observes.
 func TestRoutePolicyCountsWhereOneObserves(t *testing.T) {
 	t.Parallel()
-	onPrograms(t, nestings(policy.Observe(true)), func(t *testing.T, s *service) {
+	onPrograms(t, nestings(policy.ObserveOnly(true)), func(t *testing.T, s *service) {
 		s.runsAgain(payment("k"))
 		s.runsAgain(payment("k"))
 		s.reported(event.Replay, 1)
@@ -79,7 +79,7 @@ func TestRoutePolicyCountsWhereOneObserves(t *testing.T) {
 	s := startDeclared(t, func(e *core.Engine, handler http.HandlerFunc) http.Handler {
 		mux := http.NewServeMux()
 		mux.Handle("POST /payments", e.Handler(handler))
-		return e.Handler(mux, policy.Observe(true))
+		return e.Handler(mux, policy.ObserveOnly(true))
 	})
 	s.runsAgain(payment("k"))
 	s.replays(payment("k"))

@@ -146,7 +146,7 @@ func TestOnlySuccess(t *testing.T) {
 func TestObserveKeepsResponses(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {
-		watched := program{policy: []policy.Option{policy.Observe(true)}}
+		watched := program{policy: []policy.Option{policy.ObserveOnly(true)}}
 		s, bare := m.start(t, watched), m.bare(watched)
 		for range 3 {
 			got, want := httptest.NewRecorder(), httptest.NewRecorder()
@@ -185,7 +185,7 @@ func TestMarksCountWhereARouteObserves(t *testing.T) {
 			"error":   func(c *gin.Context) { _ = c.Error(failure.Retryable(taken)); c.Status(http.StatusConflict) },
 		} {
 			s := m.start(t, program{
-				policy: []policy.Option{policy.Observe(true)},
+				policy: []policy.Option{policy.ObserveOnly(true)},
 				native: native,
 				handler: func(w http.ResponseWriter, r *http.Request) {
 					failure.MarkRetryable(r.Context())
@@ -203,7 +203,7 @@ func TestObserveLeavesGinsErrorsAlone(t *testing.T) {
 	t.Parallel()
 	onRouters(t, ginRouters, func(t *testing.T, m mounting) {
 		s := m.start(t, program{
-			policy: []policy.Option{policy.Observe(true)},
+			policy: []policy.Option{policy.ObserveOnly(true)},
 			native: func(c *gin.Context) { _ = c.Error(errors.New("broken")) },
 		})
 		s.gets(s.do(payment("k")), http.StatusOK)

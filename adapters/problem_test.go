@@ -156,7 +156,7 @@ func TestKeyEchoOfProblems(t *testing.T) {
 	for name, option := range map[string]policy.Option{
 		"another method": policy.Methods(http.MethodPut),
 		"skipped":        policy.SkipIf(func(*http.Request) bool { return true }),
-		"observed":       policy.Observe(true),
+		"observed":       policy.ObserveOnly(true),
 	} {
 		onCase(t, name, everyRouter, func(t *testing.T, m mounting) {
 			m.start(t, program{options: []core.Option{core.WithKeyEcho()}, policy: []policy.Option{option}}).echoes(payment("k"))

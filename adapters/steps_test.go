@@ -45,7 +45,7 @@ func TestStepsOfRequestsThatPass(t *testing.T) {
 		policy  policy.Option
 		changes []func(*http.Request)
 	}{
-		"observe-only": {policy.Observe(true), nil},
+		"observe-only": {policy.ObserveOnly(true), nil},
 		"no key":       {policy.Required(false), []func(*http.Request){withoutKey}},
 		"SkipIf":       {policy.SkipIf(func(*http.Request) bool { return true }), nil},
 	} {

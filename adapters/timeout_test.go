@@ -285,7 +285,7 @@ func TestTimeoutOutsideOfAnObserver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := startPlaced(t, func(g *idemgin.Guard, e *gin.Engine, pay gin.HandlerFunc) {
-			e.POST("/payments", inTime((*gin.Context).Next), g.Policy(policy.Observe(true)), pay)
+			e.POST("/payments", inTime((*gin.Context).Next), g.Policy(policy.ObserveOnly(true)), pay)
 		})
 		s.gets(s.do(payment("k")), http.StatusCreated)
 		s.reported(event.WrongSetup, 1)

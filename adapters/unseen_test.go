@@ -293,7 +293,7 @@ func TestRewrittenPathOfARowThatLetsThrough(t *testing.T) {
 	}{
 		{policy.Required(false), "", event.NoKey},
 		{policy.SkipIf(func(*http.Request) bool { return true }), "k", event.Skipped},
-		{policy.Observe(true), "k", event.Replay},
+		{policy.ObserveOnly(true), "k", event.Replay},
 	} {
 		table := tableOf(t, policy.Row("POST /payments", row.option))
 		s := startDeclared(t, func(e *core.Engine, handler http.HandlerFunc) http.Handler {

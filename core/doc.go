@@ -36,7 +36,7 @@
 // attempt continues where the last one was.
 //
 // Use Do to protect a function that is not an HTTP handler, such as a queue
-// consumer. A route or an engine can also observe (policy.Observe,
+// consumer. A route or an engine can also observe (policy.ObserveOnly,
 // WithObserveOnly): it reports what a guard would do, and changes nothing.
 //
 // # Operators

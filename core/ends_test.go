@@ -81,7 +81,7 @@ func TestOneEventEndsARun(t *testing.T) {
 		"not even abandoned": {handle: created, crashed: true, options: []policy.Option{recovering(nil, errStoreDown)}, faults: func(s *faultyStore) { s.extend = failUnapplied }, ends: event.RecoverError},
 		"recovery panics": {handle: created, crashed: true, options: []policy.Option{policy.OnAbandoned(policy.Recover(
 			func(context.Context, policy.Abandoned) (*policy.Response, error) { panic("a bug") }))}, ends: event.CallbackPanicked},
-		"observed": {handle: created, options: []policy.Option{policy.Observe(true)}, ends: event.Completed},
+		"observed": {handle: created, options: []policy.Option{policy.ObserveOnly(true)}, ends: event.Completed},
 	}, func(t *testing.T, c row) {
 		store := newFaultyStore()
 		if c.crashed {

@@ -134,7 +134,7 @@ func (e *Engine) RouteWith(d Declaration, opts ...policy.Option) (*Route, error)
 			Want: fmt.Sprintf("false, because %T has no transactions", e.ledger.Store()),
 		}
 	}
-	observes := declared.Observe || e.observeOnly
+	observes := declared.ObserveOnly || e.observeOnly
 	if declared.Transactional && observes {
 		return nil, &policy.FieldError{
 			Field: "Transactional", Value: true,

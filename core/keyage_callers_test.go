@@ -35,7 +35,7 @@ func TestKeyAgeOfAnObservingRoute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New()
-		s := newService(t, store, created, aged(policy.Observe(true))...)
+		s := newService(t, store, created, aged(policy.ObserveOnly(true))...)
 		for _, key := range []string{oldKey(), "order-17"} {
 			wantFirst(t, s.post(t.Context(), key, payment))
 		}

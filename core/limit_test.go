@@ -374,7 +374,7 @@ func TestScopeLimitReleasesRefusedKeys(t *testing.T) {
 // A route that only observes runs the handler, and reports the refusal.
 func TestScopeLimitObserved(t *testing.T) {
 	t.Parallel()
-	s := newLimited(t, newLimitedStore(), core.ScopeLimit{PerMinute: 1}, created, policy.Observe(true))
+	s := newLimited(t, newLimitedStore(), core.ScopeLimit{PerMinute: 1}, created, policy.ObserveOnly(true))
 	for _, key := range []string{"a", "b"} {
 		wantFirst(t, s.post(t.Context(), key, payment))
 	}

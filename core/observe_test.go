@@ -36,7 +36,7 @@ func (s *service) observed(t *testing.T) []event.Result {
 // Every request runs its handler. Events report the decisions of a guard.
 func TestObserveChangesNothing(t *testing.T) {
 	t.Parallel()
-	s := newService(t, memstore.New(), created, policy.Observe(true))
+	s := newService(t, memstore.New(), created, policy.ObserveOnly(true))
 	keyless := newPost(t.Context(), "", payment)
 	keyless.Header.Del(core.KeyHeader)
 	foreign := newPost(t.Context(), "k2", payment)
@@ -79,7 +79,7 @@ func TestObserveReportsTheDecisionOfAGuard(t *testing.T) {
 		}, event.Unreplayable},
 		"too large": {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Repeat("a", 101)) }, event.Unreplayable},
 	}, func(t *testing.T, row row) {
-		s := newService(t, memstore.New(), row.handle, policy.Observe(true), policy.MaxResponseBytes(100))
+		s := newService(t, memstore.New(), row.handle, policy.ObserveOnly(true), policy.MaxResponseBytes(100))
 		s.post(t.Context(), "k", payment)
 		if got := s.observed(t); got[len(got)-1] != row.want {
 			t.Errorf("the events are %v, want %s at the end", got, row.want)
@@ -101,7 +101,7 @@ func TestObserveDoesNotDetach(t *testing.T) {
 			t.Error("an observed handler found a key")
 		}
 		created(w, r)
-	}, policy.Observe(true))
+	}, policy.ObserveOnly(true))
 	wantFirst(t, s.post(ctx, "k", payment))
 }
 
@@ -127,7 +127,7 @@ func TestObserveLeavesTheBody(t *testing.T) {
 				t.Errorf("the handler read %q, %v, want %q, %v", body, err, row.want, row.err)
 			}
 			created(w, r)
-		}, policy.Observe(true), policy.MaxRequestBytes(8))
+		}, policy.ObserveOnly(true), policy.MaxRequestBytes(8))
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/payments", row.body)
 		r.Header = newPost(t.Context(), "k", payment).Header
 		wantFirst(t, sendTo(s.handler, r))
@@ -142,7 +142,7 @@ func TestObserveWithoutStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaultyStore()
-		s := newService(t, store, created, policy.Observe(true))
+		s := newService(t, store, created, policy.ObserveOnly(true))
 		store.set(&store.acquire)(failUnapplied)
 		wantFirst(t, s.post(t.Context(), "k1", payment))
 		store.set(&store.acquire)(nil)
@@ -160,7 +160,7 @@ func TestObserveWithoutStore(t *testing.T) {
 func TestObserveThenGuard(t *testing.T) {
 	t.Parallel()
 	store := memstore.New()
-	newService(t, store, created, policy.Observe(true)).post(t.Context(), "k", payment)
+	newService(t, store, created, policy.ObserveOnly(true)).post(t.Context(), "k", payment)
 	guard := newService(t, store, created)
 	wantCode(t, guard.post(t.Context(), "k", payment), http.StatusConflict, problem.NotReplayable)
 	guard.wantRuns(t, 0)
@@ -229,7 +229,7 @@ func TestObserveReportsTheResponseOfAGuard(t *testing.T) {
 			panic("broken")
 		},
 	}, func(t *testing.T, handle http.HandlerFunc) {
-		guarded, observed := newService(t, memstore.New(), handle), newService(t, memstore.New(), handle, policy.Observe(true))
+		guarded, observed := newService(t, memstore.New(), handle), newService(t, memstore.New(), handle, policy.ObserveOnly(true))
 		for _, s := range []*service{guarded, guarded, observed, observed} {
 			if value := recovered(func() { s.post(t.Context(), "k", payment) }); value != "broken" && s == observed {
 				t.Errorf("the panic became %v", value)
@@ -254,7 +254,7 @@ func TestObserveReportsTheErrorOfACall(t *testing.T) {
 		guarded, observed := newService(t, memstore.New(), created), newService(t, memstore.New(), created)
 		for _, s := range []*service{guarded, guarded, observed, observed} {
 			call := chargeCall("k", nil)
-			call.Route = s.MustRoute(policy.Observe(s == observed))
+			call.Route = s.MustRoute(policy.ObserveOnly(s == observed))
 			recovered(func() { _, _, _ = core.Do(t.Context(), s.Engine, call, function) }) // the events count
 		}
 		wantSameEvents(t, guarded.events, observed.events)

@@ -135,7 +135,7 @@ func WithService(name string) Option {
 	}
 }
 
-// WithObserveOnly makes every route of the engine observe, as policy.Observe does
+// WithObserveOnly makes every route of the engine observe, as policy.ObserveOnly does
 // for one route.
 func WithObserveOnly() Option {
 	return func(e *Engine) error {

@@ -128,7 +128,7 @@ func TestLateRetryOfAnAbandonedKey(t *testing.T) {
 func TestLateRetryWhereTheRouteObserves(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newService(t, memstore.New(), created, remembered(policy.Observe(true))...)
+		s := newService(t, memstore.New(), created, remembered(policy.ObserveOnly(true))...)
 		for range 2 {
 			wantFirst(t, s.post(t.Context(), "k", payment))
 			advance(time.Hour)

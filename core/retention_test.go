@@ -194,7 +194,7 @@ func TestKeepForWithoutEffect(t *testing.T) {
 			t.Error("KeepFor is true on a route that only observes")
 		}
 		created(w, r)
-	}, policy.Observe(true))
+	}, policy.ObserveOnly(true))
 	observed.post(t.Context(), "j", payment)
 	observed.wantRuns(t, 1)
 }

@@ -210,7 +210,7 @@ func TestStepOfAnObservedWrongSetup(t *testing.T) {
 		_, err := core.Step(r.Context(), "charge", one)
 		called = err == nil
 	})
-	s.Refuse(httptest.NewRecorder(), newPost(t.Context(), "k", payment), s.MustRoute(policy.Observe(true)), errBroken, next)
+	s.Refuse(httptest.NewRecorder(), newPost(t.Context(), "k", payment), s.MustRoute(policy.ObserveOnly(true)), errBroken, next)
 	if !called {
 		t.Error("the step was refused")
 	}
@@ -236,11 +236,11 @@ var passing = map[string]struct {
 	fault func(func() error) error
 	opts  []policy.Option
 }{
-	"observe-only":            {"k", nil, []policy.Option{policy.Observe(true)}},
+	"observe-only":            {"k", nil, []policy.Option{policy.ObserveOnly(true)}},
 	"no key":                  {"", nil, []policy.Option{policy.Required(false)}},
 	"FailOpen":                {"k", failUnapplied, []policy.Option{policy.OnStoreError(policy.FailOpen)}},
 	"SkipIf":                  {"k", nil, []policy.Option{policy.SkipIf(func(*http.Request) bool { return true })}},
-	"observe-only, wrong key": {"a b", nil, []policy.Option{policy.Observe(true)}},
+	"observe-only, wrong key": {"a b", nil, []policy.Option{policy.ObserveOnly(true)}},
 }
 
 // Requests that the guard lets through call the function without recording.

@@ -130,7 +130,7 @@ func TestRollOut(t *testing.T) {
 	observe := chi.NewRouter()
 	{
 		r := observe
-		r.With(idem.Policy(policy.Observe(true))).Post("/payments", pay)
+		r.With(idem.Policy(policy.ObserveOnly(true))).Post("/payments", pay)
 	}
 	for range 2 {
 		send(observe, "observed")

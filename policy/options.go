@@ -113,8 +113,8 @@ func OnAbandoned(mode AbandonedMode) Option { return func(p *Policy) { p.OnAband
 // Transactional sets Policy.Transactional.
 func Transactional(on bool) Option { return func(p *Policy) { p.Transactional = on } }
 
-// Observe sets Policy.Observe.
-func Observe(on bool) Option { return func(p *Policy) { p.Observe = on } }
+// ObserveOnly sets Policy.ObserveOnly.
+func ObserveOnly(on bool) Option { return func(p *Policy) { p.ObserveOnly = on } }
 
 // MaxRun sets Policy.MaxRun.
 func MaxRun(d time.Duration) Option { return func(p *Policy) { p.MaxRun = d } }

@@ -99,9 +99,9 @@ type Policy struct {
 	// storage.Transactor. The handler's writes in the transaction and the stored
 	// response are committed together or not at all. Default false.
 	Transactional bool
-	// Observe runs every handler as if the route were unguarded. Events report the
+	// ObserveOnly runs every handler as if the route were unguarded. Events report the
 	// policy's decision. Use it to roll a policy out. Default false.
-	Observe bool
+	ObserveOnly bool
 	// MaxRun is the longest run of a handler. The engine then cancels the handler's
 	// context and stops renewing the lease. Default 15 minutes.
 	MaxRun time.Duration

@@ -62,7 +62,7 @@ var settings = []setting{
 			check(!mode.recovers || mode.recover != nil, mode, "given a function, or be Reexecute or Refuse")
 		}),
 	toggle("Transactional", func(p *Policy) *bool { return &p.Transactional }),
-	toggle("Observe", func(p *Policy) *bool { return &p.Observe }),
+	toggle("ObserveOnly", func(p *Policy) *bool { return &p.ObserveOnly }),
 	duration("MaxRun", "15m", func(p *Policy) *time.Duration { return &p.MaxRun }, positive),
 	bytes("MaxRequestBytes", func(p *Policy) *int64 { return &p.MaxRequestBytes }),
 	bytes("MaxResponseBytes", func(p *Policy) *int64 { return &p.MaxResponseBytes }),

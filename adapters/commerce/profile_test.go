@@ -104,7 +104,7 @@ func TestContradictions(t *testing.T) {
 					}
 				}
 			}
-			for i, opt := range append(row.allowed, policy.Transactional(false), policy.Observe(true)) {
+			for i, opt := range append(row.allowed, policy.Transactional(false), policy.ObserveOnly(true)) {
 				if err := declare(opt); err != nil {
 					t.Errorf("allowed option %d is refused: %v", i+1, err)
 				}

@@ -142,7 +142,7 @@ func TestKeysOfCalls(t *testing.T) {
 	engine := rpctest.NewEngine(t, memstore.New(), core.SharedScope)
 	outer := "k"
 	derived := func(name string) (key string) {
-		call := core.Call{Scope: "s", Name: "order", Key: outer, Route: engine.MustRoute(policy.Observe(false))}
+		call := core.Call{Scope: "s", Name: "order", Key: outer, Route: engine.MustRoute(policy.ObserveOnly(false))}
 		_, _, err := core.Do(t.Context(), engine, call, func(ctx context.Context) (string, error) {
 			key = keyOf(idemgrpc.WithCall(ctx, name), rpctest.Pay)
 			return "", errors.New("the handler runs again")

@@ -305,7 +305,7 @@ func TestUnguardedRuns(t *testing.T) {
 		result    event.Result
 	}{
 		"SkipIf":          {setup{policy: []policy.Option{skip}}, args{"amount": 5, "idempotency_key": "k1", "note": "dry run"}, event.Skipped},
-		"Observe":         {setup{policy: []policy.Option{policy.Observe(true)}}, keyed("k1", 5), event.Replay},
+		"ObserveOnly":     {setup{policy: []policy.Option{policy.ObserveOnly(true)}}, keyed("k1", 5), event.Replay},
 		"WithObserveOnly": {setup{engine: []core.Option{core.WithObserveOnly()}}, keyed("k1", 5), event.Replay},
 		"FailOpen":        {setup{store: &downStore{Store: memstore.New()}, policy: []policy.Option{policy.OnStoreError(policy.FailOpen)}}, keyed("k1", 5), event.Unprotected},
 	} {
@@ -325,7 +325,7 @@ func TestUnguardedRuns(t *testing.T) {
 func TestObservedArguments(t *testing.T) {
 	t.Parallel()
 	for _, observes := range []bool{false, true} {
-		_, session := newSession(t, setup{raw: nothing, policy: []policy.Option{policy.Observe(observes)}})
+		_, session := newSession(t, setup{raw: nothing, policy: []policy.Option{policy.ObserveOnly(observes)}})
 		raw := &mcp.CallToolParams{Name: "raw", Arguments: []int{1}, Meta: mcp.Meta{"idempotency-key": "k1"}}
 		if got := send(t, session, raw); got.err != nil || got.result.IsError == observes {
 			t.Errorf("observes %t: got %s, %v", observes, asJSON(got.result), got.err)

@@ -217,7 +217,7 @@ func TestHints(t *testing.T) {
 	t.Parallel()
 	tool := &mcp.Tool{Name: "raw", InputSchema: map[string]any{"type": "object"}, Annotations: &mcp.ToolAnnotations{Title: "Raw"}}
 	skip := policy.SkipIf(func(*http.Request) bool { return true })
-	for i, option := range []policy.Option{policy.TTLHours(48), policy.Observe(true), policy.Required(false), skip} {
+	for i, option := range []policy.Option{policy.TTLHours(48), policy.ObserveOnly(true), policy.Required(false), skip} {
 		overAll(t, setup{policy: []policy.Option{option}}, func(t *testing.T, shop *shop, session *mcp.ClientSession) {
 			shop.server.AddTool(tool, nothing)
 			var hinted []string

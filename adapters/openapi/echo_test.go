@@ -20,7 +20,7 @@ func TestKeyEcho(t *testing.T) {
 	const theirs = `{"openapi":"3.1.0","info":{"title":"a","version":"1"},"paths":{"/a":{"post":{"responses":{
 		"201":{"description":"ours"},"409":{"description":"ours"},"502":{"description":"ours"},"504":{"$ref":"#/components/responses/Ours"},"x-a":{}}}}},
 		"components":{"responses":{"Ours":{"description":"ours"}}}}`
-	declared := rows(t, policy.Row("POST /a"), policy.Row("POST /b", policy.Observe(true)), policy.Row("POST /c", policy.KeyField("id")))
+	declared := rows(t, policy.Row("POST /a"), policy.Row("POST /b", policy.ObserveOnly(true)), policy.Row("POST /c", policy.KeyField("id")))
 	for name, form := range map[string][]openapi.Option{"the engine's own": nil, "flat": {openapi.ProblemWriter(flat)}} {
 		options := slices.Concat([]openapi.Option{openapi.KeyEcho(), openapi.KeyHeader("request-id")}, form)
 		text, err := openapi.Merge([]byte(theirs), declared, options...)

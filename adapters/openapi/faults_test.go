@@ -167,7 +167,7 @@ func FuzzMerge(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, document []byte, pattern string) {
-		table, err := policy.NewTable(policy.Row("POST "+pattern), policy.Row("PUT /p", policy.Observe(true)))
+		table, err := policy.NewTable(policy.Row("POST "+pattern), policy.Row("PUT /p", policy.ObserveOnly(true)))
 		if err != nil {
 			return
 		}

@@ -119,7 +119,7 @@ func TestMergeTwiceIsMergeOnce(t *testing.T) {
 	for _, before := range []string{theirs(t), `{"openapi":"3.1.0"}`, "{\"openapi\": \"3.0.0\",\r\n\t\"paths\": {}}"} {
 		for name, declared := range map[string][]policy.Declaration{
 			"most":      rows(t, policy.Row("POST /payments"), policy.Row("PATCH /members/{id}")),
-			"observing": rows(t, policy.Row("POST /payments", policy.Observe(true)), policy.Row("DELETE /a/*")),
+			"observing": rows(t, policy.Row("POST /payments", policy.ObserveOnly(true)), policy.Row("DELETE /a/*")),
 		} {
 			once := merge(t, before, declared).Raw
 			if twice := merge(t, once, declared).Raw; twice != once {
@@ -132,7 +132,7 @@ func TestMergeTwiceIsMergeOnce(t *testing.T) {
 // A new member looks like its neighbours.
 func TestLayout(t *testing.T) {
 	t.Parallel()
-	declared := rows(t, policy.Row("POST /a", policy.Observe(true)))
+	declared := rows(t, policy.Row("POST /a", policy.ObserveOnly(true)))
 	for name, c := range map[string]struct{ before, has string }{
 		"around it":   {" {\"openapi\":\"3.1.0\"}\n", " {\"openapi\":\"3.1.0\",\"paths\":{"},
 		"behind it":   {" {\"openapi\":\"3.1.0\"}\n", "}\n"},

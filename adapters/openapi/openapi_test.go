@@ -64,7 +64,7 @@ func TestPoliciesCauseTheirOwnProblems(t *testing.T) {
 		},
 		"transactional":   {options: []policy.Option{policy.Transactional(true)}, required: true, differs: map[string]string{"500": "handler_failed rolled_back"}},
 		"fail-open":       {options: []policy.Option{policy.OnStoreError(policy.FailOpen)}, required: true},
-		"only observing":  {options: []policy.Option{policy.Observe(true)}, isEmpty: true},
+		"only observing":  {options: []policy.Option{policy.ObserveOnly(true)}, isEmpty: true},
 		"another timeout": {options: []policy.Option{policy.TTLHours(1)}, required: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -245,7 +245,7 @@ func TestRedactedHeader(t *testing.T) {
 
 func TestExpiryHeader(t *testing.T) {
 	t.Parallel()
-	declared := rows(t, policy.Row("POST /a"), policy.Row("POST /observed", policy.Observe(true)))
+	declared := rows(t, policy.Row("POST /a"), policy.Row("POST /observed", policy.ObserveOnly(true)))
 	text, err := openapi.Document(declared, openapi.ExpiryHeader("idempotency-expires"))
 	doc := parsed(t, text, err)
 	responses := at(operation(t, doc, "POST", "/a"), "responses")

@@ -30,7 +30,7 @@ func (m *merger) describe(operation *object, shared []parameter, of *route) {
 		responses.set("2XX", compact("description", quoted("The handler's response.")))
 	}
 	m.addHeaders(&responses, p)
-	if p.Observe { // an observing policy never changes a response
+	if p.ObserveOnly { // an observing policy never changes a response
 		operation.set("responses", responses.text())
 		return
 	}
@@ -79,11 +79,11 @@ func (m *merger) addKey(operation *object, shared []parameter, p *policy.Policy,
 // keyParameter describes the header as core.ParseKey reads it.
 func (m *merger) keyParameter(p *policy.Policy, all []response) string {
 	description := keyText(p)
-	if !p.Observe {
+	if !p.ObserveOnly {
 		description += " " + m.lifetime(p, all)
 	}
 	members := []string{"name", quoted(m.keyHeader), "in", `"header"`, "description", quoted(description)}
-	if p.Required && !p.Observe {
+	if p.Required && !p.ObserveOnly {
 		members = append(members, "required", "true")
 	}
 	members = append(members, "schema", m.keyOf(p.KeyFormat))
@@ -120,7 +120,7 @@ func (m *merger) addHeaders(responses *object, p *policy.Policy) {
 			continue
 		}
 		all := m.echo()
-		if isKept(response.name, p) && !p.Observe {
+		if isKept(response.name, p) && !p.ObserveOnly {
 			all = slices.Concat(headers, all)
 		}
 		m.change(responses, response.name, func(response *object) {

@@ -104,7 +104,7 @@ func TestTimesInWords(t *testing.T) {
 // The text stands in the extension where the key has no parameter of ours.
 func TestLifetimeWithoutParameter(t *testing.T) {
 	t.Parallel()
-	doc := document(t, policy.Row("POST /a", policy.KeyField("request_id")), policy.Row("POST /b"), policy.Row("POST /c", policy.Observe(true)))
+	doc := document(t, policy.Row("POST /a", policy.KeyField("request_id")), policy.Row("POST /b"), policy.Row("POST /c", policy.ObserveOnly(true)))
 	if text := operation(t, doc, "POST", "/a").Get("x-idempotency.description").Str; !strings.Contains(text, "kept for 24 hours") {
 		t.Errorf("the extension's description is %q", text)
 	}

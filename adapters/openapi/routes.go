@@ -32,7 +32,7 @@ func record(s *settings, routes []route) error {
 	var faults []error
 	for i := range routes {
 		of := &routes[i]
-		if of.declaration.Policy.Observe {
+		if of.declaration.Policy.ObserveOnly {
 			continue
 		}
 		for _, e := range responsesOf(&of.declaration.Policy, s.limits) {

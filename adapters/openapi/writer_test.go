@@ -209,7 +209,7 @@ func TestCallsOfAProblemWriter(t *testing.T) {
 		calls = append(calls, call{p.Code, r.Method, r.URL.Path, r.Pattern, w.Header().Get("Retry-After"), w.Header().Get("Cache-Control"), p.Error})
 		flat(w, r, p)
 	}
-	_, err := openapi.Document(rows(t, policy.Row("PUT /a/{id:[0-9]+}"), policy.Row("POST /b", policy.KeyField("k")), policy.Row("POST /c", policy.Observe(true))),
+	_, err := openapi.Document(rows(t, policy.Row("PUT /a/{id:[0-9]+}"), policy.Row("POST /b", policy.KeyField("k")), policy.Row("POST /c", policy.ObserveOnly(true))),
 		openapi.ProblemWriter(write), openapi.KeyHeader("Request-Id"))
 	if err != nil {
 		t.Fatal(err)

@@ -127,7 +127,7 @@ func TestNameOfACallIsWhole(t *testing.T) {
 func TestObservedRoutes(t *testing.T) {
 	t.Parallel()
 	s := newService(t, memstore.New())
-	s.guard("POST /watched", created, policy.Observe(true))
+	s.guard("POST /watched", created, policy.ObserveOnly(true))
 	s.post(t.Context(), "/watched", "k", "1")
 	if got := s.values("idempotency.observed"); !slices.Equal(got, []string{"true"}) {
 		t.Errorf("observed is %q, want true alone", got)

@@ -58,7 +58,7 @@ func newService(store storage.Store, records func() int, options ...core.Option)
 	}
 	s := &service{engine: engine, meters: meters, mux: http.NewServeMux()}
 	s.guard("POST /payments", s.pay, policy.TTLHours(48))
-	s.guard("POST /refunds", s.pay, policy.Observe(true)) // not guarded yet: only watched
+	s.guard("POST /refunds", s.pay, policy.ObserveOnly(true)) // not guarded yet: only watched
 	s.mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))
 	return s, nil
 }

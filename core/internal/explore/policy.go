@@ -47,7 +47,7 @@ func (p *Policy) options(exclude bool, classify func(failure.Outcome) failure.Cl
 	options := []policy.Option{
 		policy.TTL(p.TTL), policy.Remember(p.Remember), policy.LockTTL(p.LockTTL), policy.Wait(p.Wait),
 		policy.StoreTimeout(p.StoreTimeout), policy.MaxRun(p.MaxRun),
-		policy.Transactional(p.Transactional), policy.Observe(p.Observe),
+		policy.Transactional(p.Transactional), policy.ObserveOnly(p.Observe),
 		policy.MaxResponseBytes(p.MaxResponse), policy.Required(!p.Optional),
 		policy.Release(p.Release...), policy.Keep(p.Keep...), policy.Uncertain(p.Uncertain...),
 		policy.SkipIf(func(r *http.Request) bool { return r.Header.Get(skipHeader) != "" }),

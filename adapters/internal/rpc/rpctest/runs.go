@@ -83,7 +83,7 @@ func (a *Adapter) deadline(t *testing.T) {
 		<-gone
 		seens <- seen{limited, ctx.Err() != nil}
 		return paid(ctx, request)
-	}, policy.Row("POST "+Pay), policy.Row("POST "+Refund, policy.Observe(true)))
+	}, policy.Row("POST "+Pay), policy.Row("POST "+Refund, policy.ObserveOnly(true)))
 	send := func(procedure string) seen {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		var client sync.WaitGroup
@@ -188,7 +188,7 @@ func (a *Adapter) exclusions(t *testing.T) {
 // letThrough checks calls that a policy does not guard.
 func (a *Adapter) letThrough(t *testing.T) {
 	for name, opt := range map[string]policy.Option{
-		"observed": policy.Observe(true),
+		"observed": policy.ObserveOnly(true),
 		"skipped":  policy.SkipIf(func(r *http.Request) bool { return r.Header.Get("Authorization") == "alice" }),
 	} {
 		s := a.newService(t, memstore.New(), paid, opt)

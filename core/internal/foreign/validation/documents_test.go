@@ -84,7 +84,7 @@ func TestPathTemplates(t *testing.T) {
 // A policy that can cause less is described in a valid document too.
 func TestPolicies(t *testing.T) {
 	t.Parallel()
-	for _, option := range []policy.Option{policy.Required(false), policy.Observe(true), policy.Transactional(true), policy.OnAbandoned(policy.Refuse)} {
+	for _, option := range []policy.Option{policy.Required(false), policy.ObserveOnly(true), policy.Transactional(true), policy.OnAbandoned(policy.Refuse)} {
 		operation(t, document(t, policy.Row("POST /a", option)), "POST", "/a")
 	}
 }
