@@ -235,7 +235,7 @@ func observeCall(ctx context.Context, a *attempt, s typed) error {
 	if run == nil {
 		return s.run(watched)
 	}
-	watched.marks = &run.marks
+	watched.marks.Store(&run.marks)
 	outcome, status := failure.Outcome{Panicked: true}, http.StatusInternalServerError
 	defer func() {
 		run.wouldKeep = true

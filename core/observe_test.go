@@ -260,3 +260,30 @@ func TestObserveReportsTheErrorOfACall(t *testing.T) {
 		wantSameEvents(t, guarded.events, observed.events)
 	})
 }
+
+// tracing reads a value of the context, and delays the beginning of a run for longer than
+// the first renewal.
+type tracing struct{}
+
+func (tracing) Observe(ctx context.Context, e event.Event) {
+	_ = ctx.Value(tracing{})
+	if e.Result == event.Execute {
+		advance(11 * time.Second)
+	}
+}
+
+// A renewal reports events with the context of the request while the run begins.
+func TestObserverReadsTheContext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		engine := engineOf(t, memstore.New(), core.WithObserver(tracing{}))
+		observes := policy.ObserveOnly(true)
+		wantFirst(t, sendTo(engine.Handler(http.HandlerFunc(created), observes), newPost(t.Context(), "k", payment)))
+		call := core.Call{Scope: "s", Name: "charge", Key: "k", Route: engine.MustRoute(observes)}
+		_, _, err := core.Do(t.Context(), engine, call, func(context.Context) (int, error) { return 1, nil })
+		if err != nil {
+			t.Error(err)
+		}
+		shutdown(t, engine)
+	})
+}

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 
 	"github.com/felixge/httpsnoop"
 
@@ -39,7 +40,7 @@ func (x *exchange) observe(a *attempt) {
 		x.next.ServeHTTP(x.w, r)
 		return
 	}
-	watched.marks = &decision.Run.marks
+	watched.marks.Store(&decision.Run.marks)
 	watch(x.w, r, decision.Run, x.next)
 }
 
@@ -133,11 +134,11 @@ func (s *responseSeen) response(r *http.Request, header http.Header, panicked bo
 }
 
 // observedContext is the context of an observed handler: the request's context, and
-// the marks if a guard would have run the handler.
+// the marks if a guard would have run the handler. Events of the run read it meanwhile.
 type observedContext struct {
 	context.Context
 	identity *identity
-	marks    *failure.Marks // nil when a guard would not have run the handler
+	marks    atomic.Pointer[failure.Marks] // nil when a guard would not have run the handler
 }
 
 func (c *observedContext) Value(key any) any {
@@ -145,9 +146,9 @@ func (c *observedContext) Value(key any) any {
 	if key == (stepKey{}) || is && asking.digest == c.identity.digest {
 		return c.identity.route
 	}
-	if c.marks != nil {
-		if marks := c.marks.Value(key); marks != nil {
-			return marks
+	if marks := c.marks.Load(); marks != nil {
+		if found := marks.Value(key); found != nil {
+			return found
 		}
 	}
 	return c.Context.Value(key)
