@@ -2,9 +2,11 @@ package adapters_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"runtime"
+	"syscall"
 	"testing"
 
 	"github.com/gin-gonic/gin"
@@ -66,6 +68,24 @@ func TestPanicRecoveredOutside(t *testing.T) {
 				if answer.Code != http.StatusInternalServerError || answer.Body.Len() != 0 || len(answer.Result().Header) != 0 {
 					t.Errorf("got %d %q %v, want 500 alone", answer.Code, answer.Body, answer.Header())
 				}
+			}
+		})
+	}
+}
+
+// gin.Recovery sets no status for a panic that it takes for a broken connection, such as one
+// with the reset connection of a provider. The client must not get an empty 200 for a key
+// that is released.
+func TestPanicWithoutAStatusOfGin(t *testing.T) {
+	t.Parallel()
+	reset := func(http.ResponseWriter, *http.Request) { panic(fmt.Errorf("charge: %w", syscall.ECONNRESET)) }
+	for name, handler := range map[string]http.HandlerFunc{
+		"aborting": aborting, "aborting after 201": then(created, aborting), "a reset connection": reset, "a reset connection after 201": then(created, reset),
+	} {
+		onCase(t, name, ginRouters, func(t *testing.T, m mounting) {
+			s := m.start(t, program{outside: []middleware{recoverer}, handler: handler})
+			for range 2 {
+				s.gets(s.runsAgain(payment("k")), http.StatusInternalServerError)
 			}
 		})
 	}

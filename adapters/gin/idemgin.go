@@ -220,11 +220,17 @@ func (s *serving) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.warnOnce(c, s.route)
-	defer func(before gin.ResponseWriter) { c.Writer = before }(c.Writer)
+	panicked := true
+	defer func(before gin.ResponseWriter) {
+		if c.Writer = before; panicked && !before.Written() {
+			before.WriteHeader(http.StatusInternalServerError) // gin.Recovery sets none for a connection error and http.ErrAbortHandler
+		}
+	}(c.Writer)
 	status, written := c.Writer.Status(), c.Writer.Written()
 	s.inner = writer{ResponseWriter: c.Writer, captured: w, status: status, size: noWritten}
 	c.Writer = &s.inner
 	s.handler(c)
+	panicked = false
 	s.report(w, len(known.since(c)) > 0, status, written)
 }
 
