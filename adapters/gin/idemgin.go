@@ -28,9 +28,10 @@
 // A handler that calls c.Error without a response leaves the response to outer
 // middleware, and the guard releases the key. After failure.MarkExecuted the guard
 // responds with 500 and stores the 500. An error that failure.Retryable wraps releases
-// the key too. The guard stores a response of error middleware inside the guard. A
-// handler that calls HandleContext bypasses the guard's writer: its response is not
-// replayed, and a retry gets 409 not_replayable.
+// the key too. A status is a response, as c.AbortWithError writes it: the guard stores the
+// status without the body that outer middleware adds. The guard stores a response of error
+// middleware inside the guard. A handler that calls HandleContext bypasses the guard's
+// writer: its response is not replayed, and a retry gets 409 not_replayable.
 //
 // Outer middleware that runs the handlers on another goroutine, as gin-contrib/timeout
 // does, must not share its context with the guard. Handle then gives its handler a
