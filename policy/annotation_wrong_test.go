@@ -53,13 +53,14 @@ func TestAnnotationsThatAreWrong(t *testing.T) {
 		"nil handler": {api: struct {
 			Pay http.HandlerFunc `route:"POST /a"`
 		}{}, want: `policy: Pay: route:"POST /a": the handler is nil`},
-		"no method":         {api: tagged(`route:"/a"`), want: `policy: Pay: route:"/a": "/a" is not a route: begin with a method in capital letters, as in "POST /payments"`},
-		"lower-case method": {api: tagged(`route:"post /a"`), want: `"post /a" is not a route: begin with a method`},
-		"no slash":          {api: tagged(`route:"POST payments"`), want: `"POST payments" is not a route: the pattern must begin with a slash, as in "POST /payments"`},
-		"no pattern":        {api: tagged(`route:"POST"`), want: `"POST" is not a route: the pattern must begin with a slash`},
-		"on GET":            {api: tagged(`route:"GET /a" idempotency:""`), want: `policy: Pay: idempotency:"": a policy on GET, which is safe to repeat as it is: declare policies on POST, PATCH, PUT or DELETE`},
-		"unknown option":    {api: tagged(`route:"POST /a" idempotency:"TtlHours=48"`), want: `policy: Pay: idempotency:"TtlHours=48": policy: unknown name "TtlHours": did you mean TTLHours?`},
-		"other methods":     {api: tagged(`route:"POST /a" idempotency:"Methods=PUT,PATCH"`), want: `Methods is "PUT,PATCH": it must be left out, or name the route's own method, POST`},
+		"no method":          {api: tagged(`route:"/a"`), want: `policy: Pay: route:"/a": "/a" is not a route: begin with a method in capital letters, as in "POST /payments"`},
+		"a star for methods": {api: tagged(`route:"* /a"`), want: `"* /a" is not a route: begin with a method`},
+		"lower-case method":  {api: tagged(`route:"post /a"`), want: `"post /a" is not a route: begin with a method`},
+		"no slash":           {api: tagged(`route:"POST payments"`), want: `"POST payments" is not a route: the pattern must begin with a slash, as in "POST /payments"`},
+		"no pattern":         {api: tagged(`route:"POST"`), want: `"POST" is not a route: the pattern must begin with a slash`},
+		"on GET":             {api: tagged(`route:"GET /a" idempotency:""`), want: `policy: Pay: idempotency:"": a policy on GET, which is safe to repeat as it is: declare policies on POST, PATCH, PUT or DELETE`},
+		"unknown option":     {api: tagged(`route:"POST /a" idempotency:"TtlHours=48"`), want: `policy: Pay: idempotency:"TtlHours=48": policy: unknown name "TtlHours": did you mean TTLHours?`},
+		"other methods":      {api: tagged(`route:"POST /a" idempotency:"Methods=PUT,PATCH"`), want: `Methods is "PUT,PATCH": it must be left out, or name the route's own method, POST`},
 		"twice": {api: struct {
 			A http.HandlerFunc `route:"POST /a"`
 			B http.HandlerFunc `route:"POST  /a"`

@@ -141,6 +141,7 @@ func TestInvalidValuesAreRefusedWithFieldAndValue(t *testing.T) {
 			"policy: OnStoreError is FailOpen: it must be FailClosed when Transactional is true",
 		},
 		"no methods":          {policy.Methods(), `policy: Methods is "": it must be at least one method`},
+		"a star for methods":  {policy.Methods("*"), `policy: Methods is "*": it must be a method in capital letters, such as POST`},
 		"lower-case method":   {policy.Methods("post"), `policy: Methods is "post": it must be a method in capital letters, such as POST`},
 		"empty exclude name":  {policy.ExcludeFields("nonce", ""), `policy: ExcludeFields is "": it must be a member's name or path, such as meta.nonce`},
 		"blank key field":     {policy.KeyField(" "), `policy: KeyField is " ": it must be a member's name or path, such as request_id`},

@@ -38,7 +38,7 @@ func isField(field string) bool {
 }
 
 // isMethod reports whether method is in capital letters. A method is a token, like a
-// header's name.
+// header's name. A star, which no request has, is meant as all methods and would guard none.
 func isMethod(method string) bool {
-	return httpguts.ValidHeaderFieldName(method) && method == strings.ToUpper(method)
+	return httpguts.ValidHeaderFieldName(method) && method == strings.ToUpper(method) && method != "*"
 }
