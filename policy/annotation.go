@@ -49,7 +49,8 @@ func Also(field string, opts ...Option) Addition { return Addition{field, opts} 
 // Annotations returns every valid route, in field order, beside an error that joins
 // all faults, each with its field and tag: a route or policy that cannot be parsed,
 // a nil handler, an unexported field or a field of another type, a repeated route,
-// an Addition to an unknown field, a tag that is misspelled or cannot be parsed.
+// an Addition to an unknown field, a tag that is misspelled or repeated, or cannot be
+// parsed.
 //
 // Adapters call Annotations. Programs call idemchi.Mount or idemgin.Mount.
 func Annotations[H any](api any, also ...Addition) ([]Annotated[H], error) {

@@ -33,6 +33,7 @@ func TestAnnotationsThatAreWrong(t *testing.T) {
 		"hidden group":          {api: struct{ hidden nested }{}, want: `policy: hidden: it holds routes and is not exported: begin its name with a capital letter`},
 		"misspelled tag":        {api: struct{ Group inner }{inner{handle}}, want: `policy: Group.Typo: the tag Route is unknown: did you mean route?`},
 		"idempotence":           {api: tagged(`route:"POST /a" idempotence:"TTLHours=48"`), want: `policy: Pay: the tag idempotence is unknown: did you mean idempotency?`},
+		"tag twice":             {api: tagged(`route:"POST /a" idempotency:"TTLHours=48" idempotency:"LockTTL=60s"`), want: `policy: Pay: the tag idempotency is given twice: once is enough`},
 		"tag after a comma":     {api: tagged(`route:"POST /a",idempotency:"TTLHours=48"`), want: `policy: Pay: the tag ,idempotency is unknown: did you mean idempotency?`},
 		"tag without quotes":    {api: tagged(`route:POST /a`), want: "policy: Pay: the tag `route:POST /a` cannot be parsed"},
 		"policy without quotes": {api: tagged(`route:"POST /a" idempotency:TTLHours=48`), want: "cannot be parsed: write name:\"value\" pairs separated by spaces"},

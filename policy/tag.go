@@ -7,12 +7,15 @@ import (
 	"strings"
 )
 
-// checkTag finds mistakes that package reflect ignores: a misspelled route or
-// idempotency tag, and a tag that cannot be parsed.
+// checkTag finds mistakes that package reflect ignores: a route or idempotency tag that is
+// misspelled or given twice, and a tag that cannot be parsed.
 func checkTag(tag string) error {
 	names, rest := tagNames(tag)
-	for _, name := range names {
+	for i, name := range names {
 		for _, ours := range []string{routeTag, policyTag} {
+			if name == ours && slices.Contains(names[:i], name) {
+				return fmt.Errorf("the tag %s is given twice: once is enough", name)
+			}
 			// A third of the letters may differ: idempotence and Route are mistakes, json is not.
 			if name != ours && distance(strings.ToLower(name), ours) <= len(ours)/3 {
 				return fmt.Errorf("the tag %s is unknown: did you mean %s?", name, ours)
