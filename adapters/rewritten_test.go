@@ -180,3 +180,51 @@ func TestRewrittenPathAtOnce(t *testing.T) {
 		})
 	})
 }
+
+// A router that requests reach past a policy or a table keeps its handlers: replacing them
+// would race with such requests.
+func TestRouterMountedTwice(t *testing.T) {
+	t.Parallel()
+	for name, mount := range map[string]func(t *testing.T, root *chi.Mux, shared chi.Router, guard *idemchi.Guard){
+		"with and without a table": func(t *testing.T, root *chi.Mux, shared chi.Router, guard *idemchi.Guard) {
+			t.Helper()
+			root.With(guard.Table(tableOf(t, policy.Row("POST /a/payments")))).Mount("/a", shared)
+			root.Mount("/b", shared)
+		},
+		"with and without a policy": func(_ *testing.T, root *chi.Mux, shared chi.Router, guard *idemchi.Guard) {
+			shared.With(guard.Policy(policy.TTLHours(48))).Post("/refunds", created)
+			root.With(guard.Policy()).Mount("/a", shared)
+			root.Mount("/b", shared)
+		},
+		"two tables": func(t *testing.T, root *chi.Mux, shared chi.Router, guard *idemchi.Guard) {
+			t.Helper()
+			for _, path := range []string{"/a", "/b"} {
+				root.Route(path, func(r chi.Router) {
+					r.Use(guard.Table(tableOf(t, policy.Row("POST "+path+"/payments"))))
+					r.Mount("/", shared)
+				})
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			shared := chi.NewRouter()
+			s := startDeclared(t, func(e *core.Engine, handler http.HandlerFunc) http.Handler {
+				root := chi.NewRouter()
+				shared.Post("/payments", handler)
+				mount(t, root, shared, idemchi.New(e))
+				return root
+			})
+			s.runsAgain(post("/a/payments", "k", amount))
+			s.replays(post("/a/payments", "k", amount))
+			s.runsAgain(post("/b/payments", "k", amount))
+			for _, route := range shared.Routes() {
+				switch handler := route.Handlers[http.MethodPost].(type) {
+				case http.HandlerFunc, *chi.ChainHandler:
+				default:
+					t.Errorf("the handler of %s is now a %T", route.Pattern, handler)
+				}
+			}
+		})
+	}
+}

@@ -79,19 +79,22 @@ type checks struct {
 	wrapped map[declared.Key][]*checked // every request of such a route has passed the table or policy
 	partial bool                        // a row of the table is not in wrapped
 	hidden  *chi.Mux                    // the rows without a route: a handler that is no chi router may serve them
+	shared  map[*chi.Mux]bool           // the routers that a request reaches without the table or policy
 }
 
 // checkOnce wraps each handler of the routers below m in a checked. Each request to
-// these routers passes m first and waits until checkOnce is done.
+// these routers passes m first and waits until checkOnce is done. So a router that is
+// mounted outside of m too keeps its handlers.
 func (m *guarding) checkOnce(root chi.Routes, known *routers) *checks {
 	found, done := m.checked.Load(root)
 	if !done {
-		found, _ = m.checked.LoadOrStore(root, &checks{wrapped: make(map[declared.Key][]*checked), hidden: chi.NewRouter()})
+		found, _ = m.checked.LoadOrStore(root, &checks{wrapped: make(map[declared.Key][]*checked), hidden: chi.NewRouter(), shared: make(map[*chi.Mux]bool)})
 	}
 	all := found.(*checks) //nolint:forcetypeassert // the map holds only this type
 	all.once.Do(func() {
 		checking.Lock()
 		defer checking.Unlock()
+		m.findShared(all, root)
 		m.checkIn(all, root, "", false)
 		for row := range m.cover.Rows {
 			all.partial = all.partial || all.wrapped[row] == nil
@@ -104,17 +107,29 @@ func (m *guarding) checkOnce(root chi.Routes, known *routers) *checks {
 	return all
 }
 
+// findShared searches for the routers that a request reaches without passing m.
+func (m *guarding) findShared(all *checks, router chi.Routes) {
+	if m.isIn(router.Middlewares()) {
+		return
+	}
+	all.shared[routes.MuxOf(router)] = true
+	for _, route := range router.Routes() {
+		if route.SubRoutes != nil && !m.isAround(route) {
+			m.findShared(all, route.SubRoutes)
+		}
+	}
+}
+
 func (m *guarding) checkIn(all *checks, router chi.Routes, prefix string, below bool) {
 	below = below || m.isIn(router.Middlewares())
 	mux := routes.MuxOf(router)
 	for _, route := range router.Routes() {
 		if route.SubRoutes != nil {
-			chain, _ := route.Handlers["*"].(*chi.ChainHandler)
-			m.checkIn(all, route.SubRoutes, prefix+route.Pattern, below || chain != nil && m.isIn(chain.Middlewares))
+			m.checkIn(all, route.SubRoutes, prefix+route.Pattern, below || m.isAround(route))
 			continue
 		}
 		for method, handler := range route.Handlers {
-			if !below || mux == nil || method == "*" {
+			if !below || mux == nil || all.shared[mux] || method == "*" {
 				continue
 			}
 			found := checkedBy(handler, m)
@@ -126,6 +141,12 @@ func (m *guarding) checkIn(all *checks, router chi.Routes, prefix string, below 
 			all.wrapped[key] = append(all.wrapped[key], found)
 		}
 	}
+}
+
+// isAround reports whether With or Group has put m around a mount.
+func (m *guarding) isAround(mount chi.Route) bool {
+	chain, _ := mount.Handlers["*"].(*chi.ChainHandler)
+	return chain != nil && m.isIn(chain.Middlewares)
 }
 
 func (m *guarding) isIn(middlewares chi.Middlewares) bool {

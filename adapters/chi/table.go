@@ -20,8 +20,9 @@ import (
 // costs one more search. If middleware inside the table rewrites the path
 // (middleware.StripSlashes, middleware.PathRewrite), the guard starts at the handler
 // and not at the table. For this the first request replaces the handlers of the
-// routers below the table, so a router below a table must not be mounted a second
-// time outside the table.
+// routers below the table. A router that is mounted outside of the table too keeps its
+// handlers, and is guarded for paths that are not rewritten. Two outermost routers must
+// not share a router below a table.
 //
 // The table sees routes through Mount and Route, but not below handlers that are not
 // chi routers. A row for such a route guards the paths that match it, and Audit reports
