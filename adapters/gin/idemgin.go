@@ -36,9 +36,10 @@
 // Outer middleware that runs the handlers on another goroutine, as gin-contrib/timeout
 // does, must not share its context with the guard. Handle then gives its handler a
 // separate context, and Keys and Errors set there do not reach outer middleware.
-// Policy, Table, and a Handle followed by other handlers, respond with 500 wrong_setup.
-// Use policy.MaxRun, or http.TimeoutHandler around the gin engine. gin-contrib/timeout
-// before v1.1.0 loses statuses and headers.
+// Policy, Table, and a Handle followed by other handlers, respond with 500 wrong_setup,
+// and so does a Handle behind middleware that keeps gin's own writer. Use policy.MaxRun, or
+// http.TimeoutHandler around the gin engine. gin-contrib/timeout before v1.1.0 loses
+// statuses and headers.
 //
 // The package only connects gin with package core, which has all rules.
 package idemgin
