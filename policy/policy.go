@@ -108,9 +108,9 @@ type Policy struct {
 	// MaxRequestBytes bounds the request body. Default 1 MiB. A body of known length takes
 	// at most 2.5 times its length and 256 KiB in memory.
 	MaxRequestBytes int64
-	// MaxResponseBytes bounds a stored response body. A larger response streams to
-	// the client and cannot be replayed. Default 1 MiB.
-	// The steps of a request (core.Step) have the same bound together.
+	// MaxResponseBytes bounds a stored response: its body, and the fields of its header. A
+	// larger response cannot be replayed, and a larger body streams to the client. Default
+	// 1 MiB. The steps of a request (core.Step) have the same bound together.
 	MaxResponseBytes int64
 	// StoreTimeout bounds each operation of the store. Default 500 milliseconds.
 	StoreTimeout time.Duration
