@@ -1,6 +1,7 @@
 package adapters_test
 
 import (
+	"fmt"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -224,6 +225,49 @@ func TestRouterMountedTwice(t *testing.T) {
 				default:
 					t.Errorf("the handler of %s is now a %T", route.Pattern, handler)
 				}
+			}
+		})
+	}
+}
+
+// The first request replaces all handlers of a table or a policy, also those of tables and
+// policies inside. Later replacements would race with the search of the outer one.
+func TestHandlersAreReplacedOnce(t *testing.T) {
+	t.Parallel()
+	for name, declare := range map[string]func(t *testing.T, r, below chi.Router, guard *idemchi.Guard){
+		"two tables": func(t *testing.T, r, below chi.Router, guard *idemchi.Guard) {
+			t.Helper()
+			r.Use(guard.Table(tableOf(t, policy.Row("POST /payments"))))
+			below.Use(guard.Table(tableOf(t, policy.Row("POST /v1/payments"))))
+		},
+		"a policy and a table": func(t *testing.T, r, below chi.Router, guard *idemchi.Guard) {
+			t.Helper()
+			r.Use(guard.Policy())
+			below.Use(guard.Table(tableOf(t, policy.Row("POST /v1/payments"))))
+		},
+		"three policies": func(_ *testing.T, r, below chi.Router, guard *idemchi.Guard) {
+			r.Use(guard.Policy())
+			below.Use(guard.Policy(policy.TTLHours(48)))
+			below.With(guard.Policy(policy.TTLHours(72))).Post("/refunds", created)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			below := chi.NewRouter()
+			s := startDeclared(t, func(e *core.Engine, handler http.HandlerFunc) http.Handler {
+				r := chi.NewRouter()
+				declare(t, r, below, idemchi.New(e))
+				r.Post("/payments", handler)
+				below.Post("/payments", handler)
+				r.Mount("/v1", below)
+				return r
+			})
+			s.runsAgain(post("/payments", "k", amount))
+			first := below.Routes()[0].Handlers[http.MethodPost]
+			s.runsAgain(post("/v1/payments", "k", amount))
+			s.replays(post("/v1/payments", "k", amount))
+			if later := below.Routes()[0].Handlers[http.MethodPost]; fmt.Sprintf("%p", later) != fmt.Sprintf("%p", first) {
+				t.Errorf("the handler %T is replaced again", first)
 			}
 		})
 	}

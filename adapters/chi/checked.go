@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/go-chi/chi/v5"
 
@@ -75,70 +76,102 @@ var checking sync.Mutex
 
 // checks are the routes of a root below a table or policy.
 type checks struct {
-	once    sync.Once
+	by      *guarding
+	root    chi.Routes
+	begun   bool                        // guarded by checking
+	done    atomic.Bool                 // no handler below the table or policy is replaced any more
 	wrapped map[declared.Key][]*checked // every request of such a route has passed the table or policy
 	partial bool                        // a row of the table is not in wrapped
 	hidden  *chi.Mux                    // the rows without a route: a handler that is no chi router may serve them
 	shared  map[*chi.Mux]bool           // the routers that a request reaches without the table or policy
 }
 
+// checksOf returns the checks of m below a root, which may not be done.
+func checksOf(m *guarding, root chi.Routes) *checks {
+	all, found := m.checked.Load(root)
+	if !found {
+		all, _ = m.checked.LoadOrStore(root, &checks{
+			by: m, root: root, wrapped: make(map[declared.Key][]*checked), hidden: chi.NewRouter(), shared: make(map[*chi.Mux]bool),
+		})
+	}
+	return all.(*checks) //nolint:forcetypeassert // the map holds only this type
+}
+
 // checkOnce wraps each handler of the routers below m in a checked. Each request to
 // these routers passes m first and waits until checkOnce is done. So a router that is
-// mounted outside of m too keeps its handlers.
+// mounted outside of m too keeps its handlers. The handlers that the tables and policies
+// inside of m wrap are wrapped too, because m searches the same routers.
 func (m *guarding) checkOnce(root chi.Routes, known *routers) *checks {
-	found, done := m.checked.Load(root)
-	if !done {
-		found, _ = m.checked.LoadOrStore(root, &checks{wrapped: make(map[declared.Key][]*checked), hidden: chi.NewRouter(), shared: make(map[*chi.Mux]bool)})
-	}
-	all := found.(*checks) //nolint:forcetypeassert // the map holds only this type
-	all.once.Do(func() {
+	all := checksOf(m, root)
+	if !all.done.Load() {
 		checking.Lock()
 		defer checking.Unlock()
-		m.findShared(all, root)
-		m.checkIn(all, root, "", false)
-		for row := range m.cover.Rows {
-			all.partial = all.partial || all.wrapped[row] == nil
-			if !known.routes[row] {
-				add := func() { all.hidden.Method(row.Method, row.Pattern, http.NotFoundHandler()) }
-				_ = declared.Try(new(policy.Declaration), add) // no router has a pattern that chi refuses
-			}
+		for _, begun := range all.begin(known, nil) {
+			begun.done.Store(true)
 		}
-	})
+	}
 	return all
 }
 
-// findShared searches for the routers that a request reaches without passing m.
-func (m *guarding) findShared(all *checks, router chi.Routes) {
-	if m.isIn(router.Middlewares()) {
+// begin wraps the handlers, and adds these checks, and those inside, to the ones that have
+// begun. checking must be locked.
+func (c *checks) begin(known *routers, begun []*checks) []*checks {
+	if c.begun {
+		return begun
+	}
+	c.begun = true
+	c.findShared(c.root)
+	c.wrapIn(c.root, "", false)
+	for row := range c.by.cover.Rows {
+		c.partial = c.partial || c.wrapped[row] == nil
+		if !known.routes[row] {
+			add := func() { c.hidden.Method(row.Method, row.Pattern, http.NotFoundHandler()) }
+			_ = declared.Try(new(policy.Declaration), add) // no router has a pattern that chi refuses
+		}
+	}
+	begun = append(begun, c)
+	for _, covers := range known.shadowed[c.by] {
+		for _, inner := range covers {
+			if known.decidesByRoute(inner) {
+				begun = checksOf(inner, c.root).begin(known, begun)
+			}
+		}
+	}
+	return begun
+}
+
+// findShared searches for the routers that a request reaches without the table or policy.
+func (c *checks) findShared(router chi.Routes) {
+	if c.by.isIn(router.Middlewares()) {
 		return
 	}
-	all.shared[routes.MuxOf(router)] = true
+	c.shared[routes.MuxOf(router)] = true
 	for _, route := range router.Routes() {
-		if route.SubRoutes != nil && !m.isAround(route) {
-			m.findShared(all, route.SubRoutes)
+		if route.SubRoutes != nil && !c.by.isAround(route) {
+			c.findShared(route.SubRoutes)
 		}
 	}
 }
 
-func (m *guarding) checkIn(all *checks, router chi.Routes, prefix string, below bool) {
-	below = below || m.isIn(router.Middlewares())
+func (c *checks) wrapIn(router chi.Routes, prefix string, below bool) {
+	below = below || c.by.isIn(router.Middlewares())
 	mux := routes.MuxOf(router)
 	for _, route := range router.Routes() {
 		if route.SubRoutes != nil {
-			m.checkIn(all, route.SubRoutes, prefix+route.Pattern, below || m.isAround(route))
+			c.wrapIn(route.SubRoutes, prefix+route.Pattern, below || c.by.isAround(route))
 			continue
 		}
 		for method, handler := range route.Handlers {
-			if !below || mux == nil || all.shared[mux] || method == "*" {
+			if !below || mux == nil || c.shared[mux] || method == "*" {
 				continue
 			}
-			found := checkedBy(handler, m)
+			found := checkedBy(handler, c.by)
 			if found == nil {
-				found = &checked{m, handler}
+				found = &checked{c.by, handler}
 				mux.Method(method, route.Pattern, found)
 			}
 			key := declared.Key{Method: method, Pattern: routes.Canonical(prefix + route.Pattern)}
-			all.wrapped[key] = append(all.wrapped[key], found)
+			c.wrapped[key] = append(c.wrapped[key], found)
 		}
 	}
 }

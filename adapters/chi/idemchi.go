@@ -143,7 +143,7 @@ func (h *guarded) decide(r *http.Request) (*core.Route, *http.Request, *checks) 
 		return h.cover.Route, r, nil
 	}
 	method := routes.MethodOf(routing, r)
-	if h.cover.Table == nil && known.shadowed[h.guarding] == nil { // one policy for every route
+	if !known.decidesByRoute(h.guarding) {
 		if r.Pattern != "" && h.guards(method) && !routes.IsFound(routing) { // of a mount, or of a ServeMux outside
 			r.Pattern = append(known.candidates(routing, method, r), "")[0]
 		}

@@ -59,6 +59,11 @@ func (s *routers) guardsInside(outer *guarding, route declared.Key) bool {
 	})
 }
 
+// decidesByRoute reports whether m has not one policy for every route.
+func (s *routers) decidesByRoute(m *guarding) bool {
+	return m.cover.Table != nil || s.shadowed[m] != nil
+}
+
 // candidates predicts the pattern of a request's route. It returns two patterns if chi
 // gives a mount and the mounted router's "/" one pattern.
 func (s *routers) candidates(routing *chi.Context, method string, r *http.Request) []string {
