@@ -2,6 +2,7 @@ package idemotel_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -98,6 +99,21 @@ func TestDecisionsAndSettlementsAreCounted(t *testing.T) {
 	s.wantTimed("idempotency.run.duration", 1)
 	s.want("idempotency.store.errors", map[event.Result]int64{})
 	s.want("idempotency.lease.expired", map[event.Result]int64{})
+}
+
+// A request that is served in spite of a wrong setup has one decision and one span, those of
+// its run: see core.Engine.Warn.
+func TestWarningIsNoDecision(t *testing.T) {
+	t.Parallel()
+	var s *service
+	s = newPayments(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {
+		s.engine.Warn(r, s.engine.Routes()[0], errors.New("the context of gin does not end"))
+		created(w, r)
+	})
+	s.post(t.Context(), "/payments", "k", "1")
+	s.want("idempotency.requests", map[event.Result]int64{event.Execute: 1})
+	s.want("idempotency.settlements", map[event.Result]int64{event.Completed: 1, event.WrongSetup: 1})
+	s.wantSpans(1)
 }
 
 // Every 409 and 422 response counts as a conflict.
