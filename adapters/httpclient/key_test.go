@@ -225,6 +225,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		`Header is "a b"`:             httpclient.Header("a b"),
 		`Methods has "post"`:          httpclient.Methods("PUT", "post"),
 		`Methods has "PO ST"`:         httpclient.Methods("PO ST"),
+		`Methods has "*"`:             httpclient.Methods("*"),
 		`MaxAttempts is 0`:            httpclient.MaxAttempts(0),
 		`MaxTime is 0s`:               httpclient.MaxTime(0),
 		`AttemptTimeout is -1ns`:      httpclient.AttemptTimeout(-1),

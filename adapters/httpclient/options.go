@@ -44,7 +44,7 @@ func Header(name string) Option {
 func Methods(methods ...string) Option {
 	return func(t *Transport) error {
 		for _, method := range methods {
-			if !httpguts.ValidHeaderFieldName(method) || method != strings.ToUpper(method) {
+			if !httpguts.ValidHeaderFieldName(method) || method != strings.ToUpper(method) || method == "*" {
 				return fmt.Errorf("httpclient: Methods has %q: give methods in capitals, such as POST", method)
 			}
 		}
