@@ -21,18 +21,23 @@ func TestGinResponseIsFinal(t *testing.T) {
 			c.JSON(http.StatusInternalServerError, gin.H{"error": c.Errors.String()})
 		}
 	}}
+	wrapping := middleware{gin: func(c *gin.Context) { c.Writer = valueWriter{c.Writer, nil} }}
 	for name, handler := range map[string]gin.HandlerFunc{
 		"AbortWithError":   func(c *gin.Context) { _ = c.AbortWithError(http.StatusConflict, errors.New("taken")) },
 		"Error and Status": func(c *gin.Context) { _ = c.Error(errors.New("taken")); c.Status(http.StatusConflict) },
 		"Error alone":      func(c *gin.Context) { _ = c.Error(errors.New("taken")) },
 	} {
-		onCase(t, name, ginRouters, func(t *testing.T, m mounting) {
-			s := m.start(t, program{outside: []middleware{fallback}, native: handler})
-			first := s.do(payment("k"))
-			if retry := s.do(payment("k")); isReplay(retry) {
-				s.gets(retry, first.Code, first.Body.String())
-			}
-		})
+		for order, outside := range map[string][]middleware{
+			"alone": {fallback}, "within a writer": {wrapping, fallback}, "around a writer": {fallback, wrapping},
+		} {
+			onCase(t, name+"/"+order, ginRouters, func(t *testing.T, m mounting) {
+				s := m.start(t, program{outside: outside, native: handler})
+				first := s.do(payment("k"))
+				if retry := s.do(payment("k")); isReplay(retry) {
+					s.gets(retry, first.Code, first.Body.String())
+				}
+			})
+		}
 	}
 }
 

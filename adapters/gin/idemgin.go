@@ -182,18 +182,19 @@ func (h *guarded) refuse(c *gin.Context, route *core.Route, reason error) {
 func (h *guarded) serveIn(c *gin.Context, route *core.Route) bool {
 	s := serving{c: c, guarded: h, route: route, outer: final{ResponseWriter: c.Writer}}
 	h.cover.Engine.Serve(&s.outer, c.Request, route, &s)
-	s.outer.finish()
+	s.outer.finish(s.failed)
 	return s.ran
 }
 
 // serving is one request on its way through the guard to its handler.
 type serving struct {
 	*guarded
-	c     *gin.Context
-	route *core.Route
-	outer final  // the guard writes to it
-	inner writer // a guarded handler writes to it
-	ran   bool
+	c      *gin.Context
+	route  *core.Route
+	outer  final  // the guard writes to it
+	inner  writer // a guarded handler writes to it
+	ran    bool
+	failed bool // the handler reported errors
 }
 
 var _ core.SentWriter = (*final)(nil)
@@ -232,19 +233,19 @@ func (s *serving) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.inner = writer{ResponseWriter: c.Writer, captured: w, status: status, size: noWritten}
 	c.Writer = &s.inner
 	s.handler(c)
-	panicked = false
-	s.report(w, len(known.since(c)) > 0, status, written)
+	panicked, s.failed = false, len(known.since(c)) > 0
+	s.report(w, status, written)
 }
 
 // report passes results from gin to the engine: a status without a body, errors
 // without a response, or a response that bypassed the guard. status and written are
 // the outer writer's state before the handler ran.
-func (s *serving) report(w http.ResponseWriter, failed bool, status int, written bool) {
+func (s *serving) report(w http.ResponseWriter, status int, written bool) {
 	switch {
 	case !written && s.outer.Written() && !s.outer.sent: // HandleContext used gin's own writer
 		core.WentAround(w, s.outer.Status())
 	case s.inner.Written():
-	case failed && !s.inner.statusSet: // an error without a response must not become a 200
+	case s.failed && !s.inner.statusSet: // an error without a response must not become a 200
 		s.outer.ResponseWriter.WriteHeader(http.StatusInternalServerError)
 		core.LeaveToRouter(w, http.StatusInternalServerError)
 	case s.c.FullPath() == "" && s.inner.status == status:

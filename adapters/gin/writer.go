@@ -43,9 +43,10 @@ func (w *final) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 
 // finish sends a status without a body, so that middleware cannot change a stored
 // response. It leaves a writer of a middleware alone, because such a writer may need
-// the whole response before it sends a header.
-func (w *final) finish() {
-	if w.sent && !w.Written() && reflect.TypeOf(w.ResponseWriter) == ginsOwn {
+// the whole response before it sends a header. The exception is a failed handler, whose
+// errors make error middleware respond.
+func (w *final) finish(failed bool) {
+	if w.sent && !w.Written() && (failed || reflect.TypeOf(w.ResponseWriter) == ginsOwn) {
 		w.WriteHeaderNow()
 	}
 }
