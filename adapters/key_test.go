@@ -115,6 +115,24 @@ func TestOtherMethodsPassThrough(t *testing.T) {
 	})
 }
 
+// The response to an unguarded PUT without a handler is 404 or 405. Any client can send it,
+// and it is neither reported nor counted as the one report of the route.
+func TestUnguardedPutWithoutAHandler(t *testing.T) {
+	t.Parallel()
+	onEveryRouter(t, func(t *testing.T, m mounting) {
+		statuses := []int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNoContent, http.StatusNoContent}
+		left := statuses
+		s := m.start(t, program{method: http.MethodPut, handler: func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(left[0])
+			left = left[1:]
+		}})
+		for i, status := range statuses {
+			s.gets(s.do(payment("", func(r *http.Request) { r.Method = http.MethodPut })), status)
+			s.reported(event.WrongSetup, min(1, i/2))
+		}
+	})
+}
+
 func TestMethodsOfThePolicy(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {

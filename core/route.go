@@ -28,7 +28,7 @@ type Route struct {
 	writeProblem problem.Writer
 	observes     bool     // set by the policy or by WithObserveOnly
 	place        string   // file and line of the declaration
-	unguarded    onceFlag // set when reportUnguarded has reported the route
+	unguarded    onceFlag // set when serveUnguarded has reported the route
 	endpoints    endpoints
 }
 

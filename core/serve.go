@@ -109,8 +109,7 @@ func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, route *Route, nex
 		e.responder.echoKey(w.Header(), r)
 	}
 	if !route.Guards(r.Method) {
-		reportUnguarded(e, r, route)
-		next.ServeHTTP(w, r)
+		serveUnguarded(e, w, r, route, next)
 		return
 	}
 	if route.policy.SkipIf != nil && skips(&e.shared, r, route) {
@@ -214,14 +213,20 @@ func (e *Engine) Warn(r *http.Request, route *Route, reason error) {
 	unread(&e.shared, r, route).report(r.Context(), &event.Event{Result: event.WrongSetup, Err: reason})
 }
 
-// reportUnguarded reports, once for each route, that the policy does not guard a PUT or
-// DELETE. Both methods change resources, and are not among the default Methods.
-func reportUnguarded(e *Engine, r *http.Request, route *Route) {
-	if r.Method != http.MethodPut && r.Method != http.MethodDelete || !route.unguarded.first() {
+// serveUnguarded serves a method that the policy does not guard. It reports a PUT or DELETE,
+// once for each route: both methods change resources, and are not among the default Methods.
+// A request without a handler, which any client can send, is none.
+func serveUnguarded(e *Engine, w http.ResponseWriter, r *http.Request, route *Route, next http.Handler) {
+	if r.Method != http.MethodPut && r.Method != http.MethodDelete || route.unguarded.Load() {
+		next.ServeHTTP(w, r)
 		return
 	}
-	e.Warn(r, route, fmt.Errorf(
-		"oncekey: the policy declared at %s does not guard %s: add policy.Methods(%q), or mount it on the other routes only", route.place, r.Method, r.Method))
+	var seen responseSeen
+	seen.watch(w, func(w http.ResponseWriter) { next.ServeHTTP(w, r) })
+	if status := seen.status(); status != http.StatusNotFound && status != http.StatusMethodNotAllowed && route.unguarded.first() {
+		e.Warn(r, route, fmt.Errorf(
+			"oncekey: the policy declared at %s does not guard %s: add policy.Methods(%q), or mount it on the other routes only", route.place, r.Method, r.Method))
+	}
 }
 
 // skips calls the policy's SkipIf, and reports a request that it skips. A panic is
