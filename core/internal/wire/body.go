@@ -60,7 +60,7 @@ func bodyProblem(body []byte, err error, limit int64) *problem.Problem {
 }
 
 func consumedProblem() *problem.Problem {
-	return problem.New(problem.BodyUnreadable, "Request body was read before it reached the idempotency guard")
+	return problem.New(problem.BodyUnreadable, "No request body reached the idempotency guard: it was read before, or it is empty and has no Content-Length")
 }
 
 // announcesBody reports whether a request without unread bytes seems to have had a
