@@ -105,9 +105,9 @@ func TestACP62Equivalence(t *testing.T) {
 	})
 }
 
-const (
-	acpConflict = `{"type":"invalid_request","code":"idempotency_conflict","message":"This Idempotency-Key was used with another payload: use a new key for a new operation."}`
-	acpInFlight = `{"type":"invalid_request","code":"idempotency_in_flight","message":"A request with this Idempotency-Key is in progress, or has only just ended: retry later with the same key."}`
+var (
+	acpConflict = `{"type":"invalid_request","code":"idempotency_conflict","message":"` + problem.New(problem.KeyReused, "").Detail + `"}`
+	acpInFlight = `{"type":"invalid_request","code":"idempotency_in_flight","message":"` + problem.New(problem.InProgress, "").Detail + `"}`
 )
 
 // 6.3: the same key and body get the original response, marked, on every endpoint, and nothing

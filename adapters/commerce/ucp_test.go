@@ -22,9 +22,9 @@ const (
 	checkouts = "/checkout-sessions"
 	lines     = `{"line_items":[{"item":{"id":"item_1"},"quantity":2}],"currency":"USD"}`
 	strong    = "550e8400-e29b-41d4-a716-446655440000"
-
-	ucpConflict = `{"code":"key_reused","content":"This Idempotency-Key was used with another payload: use a new key for a new operation."}`
 )
+
+var ucpConflict = `{"code":"key_reused","content":"` + problem.New(problem.KeyReused, "").Detail + `"}`
 
 func ucpEndpoints() []endpoint {
 	return []endpoint{
@@ -129,7 +129,7 @@ func TestUCPInProgress(t *testing.T) {
 		s := start(t, endpoint{http.MethodPost, checkouts, handler, nil})
 		s.meets(post(checkouts, strong, lines), began, end, func() {
 			w := s.answers(post(checkouts, strong, lines), http.StatusConflict,
-				`{"code":"in_progress","content":"A request with this Idempotency-Key is in progress, or has only just ended: retry later with the same key."}`)
+				`{"code":"in_progress","content":"`+problem.New(problem.InProgress, "").Detail+`"}`)
 			if w.Header().Get("Retry-After") != "1" {
 				t.Errorf("the 409 has the header %v", w.Header())
 			}

@@ -19,6 +19,7 @@ import (
 	idemmcp "github.com/oncekey/oncekey/adapters/mcp"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -124,7 +125,7 @@ func TestACPOverMCP(t *testing.T) {
 	call(acp("", "", `{}`)).refused(t, `{"type":"invalid_request","code":"idempotency_key_required","message":"An idempotency key is required"}`)
 	call(acp("k", `"timestamp":"1","signature":"s1",`, `{"amount":1,"note":null}`)).is(t, 1, false)
 	call(acp("k", `"timestamp":"2","signature":"s2","request_id":"r",`, `{"note":null,"amount":1.0}`)).is(t, 1, true)
-	conflict := `{"type":"invalid_request","code":"idempotency_conflict","message":"This Idempotency-Key was used with another payload: use a new key for a new operation."}`
+	conflict := `{"type":"invalid_request","code":"idempotency_conflict","message":"` + problem.New(problem.KeyReused, "").Detail + `"}`
 	for _, other := range []string{acp("k", "", `{"amount":2,"note":null}`), acp("k", "", `{"amount":1}`), strings.Replace(acp("k", "", `{"amount":1,"note":null}`), "cs_1", "cs_2", 1)} {
 		call(other).refused(t, conflict)
 	}
@@ -147,8 +148,8 @@ func TestACPInFlightOverMCP(t *testing.T) {
 		ended := make(chan response)
 		go func() { ended <- first(acp("k", "", `{"amount":1}`)) }()
 		<-began
-		second(acp("k", "", `{"amount":1}`)).refused(t, `{"type":"invalid_request","code":"idempotency_in_flight","message":"A request with this Idempotency-Key is in progress, or has only just ended: retry later with the same key.","retry_after":1}`)
-		second(acp("k", "", `{"amount":2}`)).refused(t, `{"type":"invalid_request","code":"idempotency_conflict","message":"This Idempotency-Key was used with another payload: use a new key for a new operation."}`)
+		second(acp("k", "", `{"amount":1}`)).refused(t, `{"type":"invalid_request","code":"idempotency_in_flight","message":"`+problem.New(problem.InProgress, "").Detail+`","retry_after":1}`)
+		second(acp("k", "", `{"amount":2}`)).refused(t, `{"type":"invalid_request","code":"idempotency_conflict","message":"`+problem.New(problem.KeyReused, "").Detail+`"}`)
 		end <- struct{}{}
 		if got := <-ended; got.err == nil && !got.result.IsError {
 			t.Errorf("got %s", asJSON(got.result))
@@ -176,7 +177,7 @@ func TestUCPOverMCP(t *testing.T) {
 	call(ucp(strongKey, `{"a":1,"b":2}`)).is(t, 1, false)
 	call(ucp(strongKey, `{"a":1,"b":2}`)).is(t, 1, true)
 	for _, other := range []string{`{"b":2,"a":1}`, `{"a":1,"b":2.0}`, `{"a":1}`} {
-		call(ucp(strongKey, other)).refused(t, `{"code":"key_reused","content":"This Idempotency-Key was used with another payload: use a new key for a new operation."}`)
+		call(ucp(strongKey, other)).refused(t, `{"code":"key_reused","content":"`+problem.New(problem.KeyReused, "").Detail+`"}`)
 	}
 	m.connect(t, completeUCP, "b")(ucp(strongKey, `{"a":1}`)).is(t, 2, false)
 	down := newMerchant(t, unreachable{memstore.New()}, commerce.UCP(), completeUCP)

@@ -116,13 +116,16 @@ func TestWrittenResponse(t *testing.T) {
 	const wait, final, other = "Retry with the same Request-Id, after the time in Retry-After.",
 		"Do not retry: the operation was handled, and its response was not kept. Look up the result.",
 		"Do not retry: use a new Request-Id for a new operation. For a retry, send the first request's payload."
+	detail := func(code string) string {
+		return strings.ReplaceAll(problem.New(code, "").Detail, core.KeyHeader, "Request-Id")
+	}
 	want := `{"description":"The operation was not started again. Only a response with Retry-After is temporary.\n\n- ` +
 		"`in_progress`: " + wait + `\n- ` + "`not_replayable`: " + final + `\n\nThe Request-Id belongs to a request with another payload.\n\n- ` + "`key_reused`: " + other + `",` +
 		`"headers":{"Retry-After":{"$ref":"#/components/headers/IdempotencyRetryAfter"}},"content":{"application/json":{"schema":` +
 		`{"type":"object","required":["code","content"],"properties":{"code":{"type":"string","enum":["in_progress","not_replayable","key_reused"]},"content":{"type":"string"}}},"examples":{` +
-		`"in_progress":{"summary":"` + wait + `","value":{"code":"in_progress","content":"A request with this Request-Id is in progress, or has only just ended: retry later with the same key."}},` +
-		`"not_replayable":{"summary":"` + final + `","value":{"code":"not_replayable","content":"An earlier request with this Request-Id was handled, but its response was not kept: look up its result, and do not send it with a new key."}},` +
-		`"key_reused":{"summary":"` + other + `","value":{"code":"key_reused","content":"This Request-Id was used with another payload: use a new key for a new operation."}}},` +
+		`"in_progress":{"summary":"` + wait + `","value":{"code":"in_progress","content":"` + detail(problem.InProgress) + `"}},` +
+		`"not_replayable":{"summary":"` + final + `","value":{"code":"not_replayable","content":"` + detail(problem.NotReplayable) + `"}},` +
+		`"key_reused":{"summary":"` + other + `","value":{"code":"key_reused","content":"` + detail(problem.KeyReused) + `"}}},` +
 		`"x-idempotency-codes":["in_progress","not_replayable","key_reused"]}},"x-idempotency-codes":["in_progress","not_replayable","key_reused"]}`
 	if got := doc.Get("components.responses.Idempotency409.@ugly").Raw; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
