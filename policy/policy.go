@@ -118,7 +118,7 @@ type Policy struct {
 	// them, such as 5xx: the key is released, the response is kept, or the key is left
 	// abandoned for OnAbandoned to decide. A status beats a class. A panic counts as
 	// 500, a context that ended before there was a response as 503. The handler's
-	// marks come first, and the Classifier is asked last. Default none.
+	// marks decide before the lists, and the lists before the Classifier. Default none.
 	Release, Keep, Uncertain []string
 	// Classifier replaces failure.Classify. Default nil: failure.Classify. It decides
 	// where the handler has set no mark and no list has the status, and not about

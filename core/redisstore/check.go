@@ -11,8 +11,8 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// checkKey is a key that no request has, because storage keys are hashes. It has
-// their form, so that it matches the same ACL patterns.
+// checkKey has the form of a storage key, so it matches the same ACL patterns. A storage key
+// is a hash, so no request has this one.
 var checkKey = strings.Repeat("f", 64)
 
 var _ storage.Checker = (*Store)(nil)

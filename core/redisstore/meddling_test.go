@@ -74,7 +74,8 @@ func call(f func()) {
 	}
 }
 
-// meddled returns a store for the others, and one that they meddle with.
+// meddled returns two stores over one server. The meddler runs between the commands of
+// store, and may use others there.
 func meddled(t *testing.T) (m *meddler, others, store *redisstore.Store, rdb *redis.Client) {
 	t.Helper()
 	m = &meddler{}

@@ -31,7 +31,7 @@ type Inspector interface {
 	// would have, and a Remember holds. Retries get an error and never run. With
 	// DidNotHappen the key is released as by Store.Release without Steps, and the next
 	// request runs with a higher attempt number. In both cases the holder of the old lease
-	// has lost it where the store still has a record.
+	// gets ErrLeaseLost when it settles, while the store has a record of the key.
 	Settle(ctx context.Context, key string, attempt uint64, confirmation Confirmation) error
 	// Forget removes a record, so that the next request with its key runs. Pass
 	// RerunIsSafe to confirm that a second run is safe. Forget reports whether there

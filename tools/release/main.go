@@ -145,7 +145,7 @@ func isCommand(folder string) (bool, error) {
 	return strings.Contains("\n"+string(text), "\npackage main\n"), err
 }
 
-// order returns the modules so that each comes after those that it requires.
+// order sorts the modules by dependency: a module comes after the modules that it requires.
 func order(modules []module) ([]module, error) {
 	var ordered []module
 	for len(modules) > 0 {

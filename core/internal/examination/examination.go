@@ -152,14 +152,14 @@ func Canary(ctx context.Context, check string, store Inspectable) storage.Findin
 		defer cancel()
 		_, _ = store.Forget(removal, claim.Key, storage.RerunIsSafe) // the record expires
 	}()
-	if step, err := fly(ctx, store, claim); err != nil {
+	if step, err := serve(ctx, store, claim); err != nil {
 		return Mend(check, fmt.Sprintf("%s: %v", step, err), "grant the right that the error names, or mend its cause")
 	}
 	return Good(check, "a key was claimed, renewed, completed with 1 MiB, replayed and removed")
 }
 
-// fly returns the step that failed.
-func fly(ctx context.Context, store Inspectable, c storage.Claim) (step string, err error) {
+// serve takes the steps of a request and of its retry, and returns the one that failed.
+func serve(ctx context.Context, store Inspectable, c storage.Claim) (step string, err error) {
 	lease, found, err := store.Acquire(ctx, c)
 	if err != nil || found != nil {
 		return "claim", orOther(err, "the key had a record")

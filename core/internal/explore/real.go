@@ -144,9 +144,8 @@ func (w *world) finish(pods map[int]*pod) {
 	}
 }
 
-// awaitSettlements waits for what a Shutdown that gave up has left behind. It cancels the
-// calls under way, which may go on at a real store until their own deadline. Their runs
-// report their end then.
+// awaitSettlements waits for the runs whose end is not reported yet. A Shutdown that gives up
+// cancels their calls, and a real store may return from a call only at its deadline.
 func (w *world) awaitSettlements() {
 	isMissing := func(v Violation) bool { return v.Rule == SettlementEvents }
 	limit := w.since() + w.plan.Policy.StoreTimeout + settlingPatience

@@ -58,9 +58,9 @@ type statement struct {
 	calls  int
 }
 
-// Do returns the result of a request that has so many bytes. The result is that of a
-// batch, or of alone, which runs on the caller's goroutine. do returns the error of ctx
-// when ctx ends first. The request may be sent even then.
+// Do sends a request of so many bytes and returns its result. It sends the request in a
+// batch with others, or calls alone on the caller's goroutine. When ctx ends first, Do
+// returns its error, and the request may still be sent.
 func (l *Lane[Q, R]) Do(ctx context.Context, request Q, bytes int, alone func() (R, error)) (R, error) {
 	c, number := l.join(ctx, request, bytes)
 	if c == nil {
@@ -107,9 +107,9 @@ func (l *Lane[Q, R]) join(ctx context.Context, request Q, bytes int) (*Call[Q, R
 	return c, 0
 }
 
-// gather sends a call with those that have joined it since it has its statement, and
-// returns it. Without any it returns the number of the statement, for the caller to send
-// alone.
+// gather ends the turn that join gave to other callers. If calls have joined meanwhile, it
+// sends this call and those in one batch, and returns this call. Otherwise it returns the
+// number of the statement that the caller is to send alone.
 func (l *Lane[Q, R]) gather(ctx context.Context, request Q, bytes int, number uint64) (*Call[Q, R], uint64) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
