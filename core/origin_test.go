@@ -128,7 +128,7 @@ func TestTraceThatPanics(t *testing.T) {
 func TestAgeOfALease(t *testing.T) {
 	t.Parallel()
 	slow := createdAfter(45 * time.Second)
-	away := func(s *faultyStore) {
+	unreachable := func(s *faultyStore) {
 		healed := time.Now().Add(2 * time.Minute)
 		s.complete = func(apply func() error) error {
 			if time.Now().Before(healed) {
@@ -150,7 +150,7 @@ func TestAgeOfALease(t *testing.T) {
 	}
 	each(t, map[string]row{
 		"renewed":           {handle: slow, completes: 1, renewals: 4},
-		"settled later":     {handle: slow, faults: away, completes: 3, renewals: 6},
+		"settled later":     {handle: slow, faults: unreachable, completes: 3, renewals: 6},
 		"left abandoned":    {handle: slow, options: []policy.Option{policy.Keep("4xx"), policy.Uncertain("201")}, renewals: 5},
 		"not recovered":     {handle: created, options: []policy.Option{policy.OnAbandoned(policy.Recover(find))}, crashed: true, renewals: 1},
 		"given back unused": {handle: created, crashed: true, shutsDown: true, renewals: 1},

@@ -249,7 +249,7 @@ func TestKeyOutlivesThePage(t *testing.T) {
 	}
 }
 
-// Final responses are not repeated, and a service that stays away is given up.
+// Final responses are not repeated, and a service that stays unreachable is given up.
 func TestWhatIsFinal(t *testing.T) {
 	t.Parallel()
 	storedFailure := func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {

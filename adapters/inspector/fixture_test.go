@@ -112,7 +112,7 @@ func (s *service) handle(w http.ResponseWriter, r *http.Request) {
 		for _, name := range []string{"charge", "ship"} {
 			_, _ = core.Step(r.Context(), name, func(context.Context) (string, error) {
 				if name == "ship" {
-					return "", failure.Uncertain(errAway)
+					return "", failure.Uncertain(errUnreachable)
 				}
 				return "receipt-1", nil
 			})
@@ -227,14 +227,14 @@ type brokenStore struct {
 
 func (b *brokenStore) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) error {
 	if b.incomplete {
-		return errAway
+		return errUnreachable
 	}
 	return b.Store.Extend(ctx, l, ttl)
 }
 
 func (b *brokenStore) Complete(ctx context.Context, l storage.Lease, r storage.Result) error {
 	if b.incomplete {
-		return errAway
+		return errUnreachable
 	}
 	return b.Store.Complete(ctx, l, r)
 }
@@ -262,4 +262,4 @@ func (*brokenStore) Examine(context.Context) []storage.Finding {
 	}
 }
 
-var errAway = fmt.Errorf("redis: dial tcp 10.0.4.7:6379: %w", errors.New("connection refused"))
+var errUnreachable = fmt.Errorf("redis: dial tcp 10.0.4.7:6379: %w", errors.New("connection refused"))

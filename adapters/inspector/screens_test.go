@@ -120,23 +120,23 @@ func TestDoctor(t *testing.T) {
 	plain.wantPage(plain.get("/doctor"), http.StatusOK, "skipped", "ready to serve")
 	s := newService(t, &brokenStore{Store: memstore.New()})
 	s.wantPage(s.get("/doctor"), http.StatusOK, "3 checks: 1 to mend, 0 to look at", "eviction policy", "Set noeviction.", `<span class="state bad">mend</span>`)
-	broken := newService(t, &brokenStore{Store: memstore.New(), err: errAway})
+	broken := newService(t, &brokenStore{Store: memstore.New(), err: errUnreachable})
 	doctor := read[inspector.Doctor](s, broken.get("/doctor", acceptsJSON...), http.StatusOK)
 	if doctor.Mend != 2 || doctor.Findings[0].Grade != "mend" || !strings.Contains(doctor.Findings[0].Seen, "connection refused") {
 		t.Errorf("the findings are %+v", doctor)
 	}
 }
 
-func TestStoreAway(t *testing.T) {
+func TestStoreUnreachable(t *testing.T) {
 	t.Parallel()
-	s := newService(t, &brokenStore{Store: memstore.New(), err: errAway})
+	s := newService(t, &brokenStore{Store: memstore.New(), err: errUnreachable})
 	for _, w := range []string{"/", "/records/" + s.id("k1")} {
 		s.wantPage(s.get(w), http.StatusServiceUnavailable, "The store cannot be reached", "connection refused", "2 respond with 503 meanwhile", "Try again")
 	}
 	s.wantPage(s.post("/records/"+s.id("k1")+"/settle", s.changedForm("k1", "happened")), http.StatusServiceUnavailable)
 	s.wantPage(s.get("/running"), http.StatusOK, "This process is not ready")
 	fault := read[inspector.Fault](s, s.get("/", acceptsJSON...), http.StatusServiceUnavailable)
-	if fault.Cause != errAway.Error() {
+	if fault.Cause != errUnreachable.Error() {
 		t.Errorf("the fault is %+v", fault)
 	}
 }
@@ -165,7 +165,7 @@ func TestWaitingResponse(t *testing.T) {
 	if list := read[inspector.Records](s, s.get("/", acceptsJSON...), http.StatusOK); list.Unsettled != 1 {
 		t.Errorf("%d responses wait, want 1", list.Unsettled)
 	}
-	store.err = errAway
+	store.err = errUnreachable
 	s.wantPage(s.get("/"), http.StatusServiceUnavailable, "1 response of this process waits")
 }
 

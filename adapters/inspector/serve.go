@@ -66,13 +66,13 @@ func (p *Page) failed(err error) screen {
 			Detail: "It is sealed, and the service that has its key cannot be reached. Requests with its key get 503 meanwhile.",
 		}
 	default:
-		f = p.storeAway(err)
+		f = p.storeUnreachable(err)
 	}
 	return screen{name: "fault", status: f.Status, data: f}
 }
 
-// storeAway describes an unreachable store, and its consequences.
-func (p *Page) storeAway(err error) *Fault {
+// storeUnreachable describes an unreachable store, and its consequences.
+func (p *Page) storeUnreachable(err error) *Fault {
 	closed, open := 0, 0
 	for _, route := range p.engine.Routes() {
 		if declared := route.Policy(); declared.OnStoreError.String() == "FailOpen" {
@@ -81,20 +81,20 @@ func (p *Page) storeAway(err error) *Fault {
 			closed++
 		}
 	}
-	away := &Fault{
+	unreachable := &Fault{
 		Status: http.StatusServiceUnavailable, Title: "The store cannot be reached", Cause: err.Error(),
 		Detail: fmt.Sprintf("Of this service's guarded routes, %d respond with 503 meanwhile (FailClosed), and %d run unprotected (FailOpen).", closed, open),
 		Advice: "Mend the store, then try again.",
 	}
 	if errors.Is(err, storage.ErrStoreForbidden) {
-		away.Title = "The store refuses this process"
+		unreachable.Title = "The store refuses this process"
 	}
 	for _, run := range p.engine.Running() {
 		if run.Unsettled > 0 {
-			away.Unsettled++
+			unreachable.Unsettled++
 		}
 	}
-	return away
+	return unreachable
 }
 
 // shell is the data of every HTML page around its screen. Store and Instance are empty for

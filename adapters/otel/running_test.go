@@ -53,9 +53,9 @@ func TestRecoveredRunIsNotRunning(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New()
-		away := brokenOver(store)
-		away.Fail(errStoreDown, testkit.Complete, testkit.Release, testkit.Extend)
-		crashed := newPayments(t, away, created)
+		unreachable := brokenOver(store)
+		unreachable.Fail(errStoreDown, testkit.Complete, testkit.Release, testkit.Extend)
+		crashed := newPayments(t, unreachable, created)
 		crashed.post(t.Context(), "/payments", "k", "1")
 		ended, end := context.WithCancel(t.Context())
 		end()

@@ -46,7 +46,7 @@ func (l *link) Extend(ctx context.Context, lease storage.Lease, ttl time.Duratio
 // Admit implements storage.Limiter, for an engine with core.WithScopeLimit. It is no point of
 // the run, because the claim just before it is one.
 func (l *link) Admit(ctx context.Context, p storage.Place, ttl time.Duration, limit storage.ScopeLimit) (storage.Admission, error) {
-	if err := l.isAway(); err != nil {
+	if err := l.reachable(); err != nil {
 		return storage.Admission{}, err
 	}
 	return l.process.world.memory.Admit(ctx, p, ttl, limit)
@@ -54,13 +54,14 @@ func (l *link) Admit(ctx context.Context, p storage.Place, ttl time.Duration, li
 
 // Keep implements storage.Limiter.
 func (l *link) Keep(ctx context.Context, p storage.Place, ttl time.Duration) error {
-	if err := l.isAway(); err != nil {
+	if err := l.reachable(); err != nil {
 		return err
 	}
 	return l.process.world.memory.Keep(ctx, p, ttl)
 }
 
-func (l *link) isAway() error {
+// reachable returns the reason why a call does not reach the store, or nil.
+func (l *link) reachable() error {
 	switch {
 	case l.process.isDead():
 		return errKilled

@@ -150,7 +150,7 @@ func TestServerThatComesBack(t *testing.T) {
 	server.Kill()
 	for range 30 {
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-		if _, _, err := store.Acquire(ctx, claim("away")); err == nil {
+		if _, _, err := store.Acquire(ctx, claim("unreachable")); err == nil {
 			t.Error("a dead server gave a lease")
 		}
 		cancel()

@@ -22,13 +22,13 @@ func TestClusterAsksTheReplicasOfTheKeysMaster(t *testing.T) {
 	t.Cleanup(func() { client.Close() })
 	store := redisstore.New(client, redisstore.WaitReplicas(1, late))
 	shards := cluster.Shards()
-	away := shards[0]
-	away.Replicas[0].Pause()
+	paused := shards[0]
+	paused.Replicas[0].Pause()
 	impatient := redisstore.New(client, redisstore.WaitReplicas(1, soon))
 	refused := make([]storage.Claim, 0, 30)
 	for n := range 30 {
 		key := fmt.Sprint("key-", n)
-		if away.Holds("oncekey:" + key) {
+		if paused.Holds("oncekey:" + key) {
 			refused = append(refused, claim(key))
 			tooFew(t, impatient, refused[len(refused)-1])
 			continue
@@ -40,7 +40,7 @@ func TestClusterAsksTheReplicasOfTheKeysMaster(t *testing.T) {
 	if len(refused) == 0 || len(refused) == 30 {
 		t.Errorf("%d of 30 keys belong to the master whose replica is unreachable", len(refused))
 	}
-	away.Replicas[0].Resume()
+	paused.Replicas[0].Resume()
 	// The same caller's: where a busy machine had no time to give a claim back, it
 	// stands until its lease ends.
 	for _, again := range refused {

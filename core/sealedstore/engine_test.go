@@ -88,10 +88,10 @@ func TestEngineNeverRunsWhatItCannotOpen(t *testing.T) {
 		first.expect(t, "/", "{}", http.StatusCreated, "paid /")
 		first.expect(t, "/", "{}", http.StatusCreated, "paid /")
 		first.expect(t, "/", "[]", http.StatusUnprocessableEntity, "key_reused")
-		away := func() error { return sealedstore.ErrUnavailable }
+		unreachable := func() error { return sealedstore.ErrUnavailable }
 		aead.set(nil, opaque)
 		first.expect(t, "/", "{}", http.StatusServiceUnavailable, "store_unavailable")
-		aead.set(nil, away)
+		aead.set(nil, unreachable)
 		first.expect(t, "/", "{}", http.StatusServiceUnavailable, "store_unavailable")
 		aead.set(nil, nil)
 		first.expect(t, "/", "{}", http.StatusCreated, "paid /")
@@ -99,7 +99,7 @@ func TestEngineNeverRunsWhatItCannotOpen(t *testing.T) {
 			t.Errorf("%s: the handler ran %d times, want once", mode, first.runs)
 		}
 		for name, other := range map[string]storage.Store{
-			"another key": sealedstore.New(next, newGCM(2)), "no seal": next, "a new process without its key service": sealedstore.New(next, withMood(away, away)),
+			"another key": sealedstore.New(next, newGCM(2)), "no seal": next, "a new process without its key service": sealedstore.New(next, withMood(unreachable, unreachable)),
 		} {
 			late := newPod(t, other, policy.OnStoreError(mode))
 			late.expect(t, "/", "{}", http.StatusServiceUnavailable, "store_unavailable")

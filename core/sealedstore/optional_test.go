@@ -75,7 +75,7 @@ func TestTransactionIsSealed(t *testing.T) {
 // A response that cannot be sealed was certainly not committed.
 func TestTransactionWithoutTheAEAD(t *testing.T) {
 	t.Parallel()
-	for name, fail := range map[string]func() error{"away": outages["a dead network"], "refusing": opaque} {
+	for name, fail := range map[string]func() error{"unreachable": outages["a dead network"], "refusing": opaque} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			next, aead := &database{Store: memstore.New()}, newMoody()

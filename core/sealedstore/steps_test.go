@@ -299,12 +299,12 @@ func TestStepsWithoutTheAEAD(t *testing.T) {
 	leave(t, store, c, plainSteps)
 	aead.set(nil, opaque)
 	refusesSteps(t, store, next, c, storage.ErrCorruptRecord, storage.ErrUnreadable)
-	away := func() error { return sealedstore.ErrUnavailable }
-	aead.set(nil, away)
+	unreachable := func() error { return sealedstore.ErrUnavailable }
+	aead.set(nil, unreachable)
 	refusesSteps(t, store, next, c, storage.ErrUnreadable, storage.ErrCorruptRecord)
 	aead.set(nil, nil)
 	lease := win(t, store, takeOver(c))
-	aead.set(away, nil)
+	aead.set(unreachable, nil)
 	lease.Steps += "more\n"
 	fails(t, "Extend", store.Extend(t.Context(), lease, time.Minute), sealedstore.ErrUnavailable)
 	aead.set(nil, nil)
@@ -318,17 +318,17 @@ func TestReleaseWithoutTheAEAD(t *testing.T) {
 	t.Parallel()
 	next, aead := memstore.New(), newMoody()
 	store := sealedstore.New(next, aead)
-	away := func() error { return sealedstore.ErrUnavailable }
+	unreachable := func() error { return sealedstore.ErrUnavailable }
 	lease := win(t, store, claim("key"))
 	lease.Steps = plainSteps
-	aead.set(away, nil)
+	aead.set(unreachable, nil)
 	fails(t, "Release", store.Release(t.Context(), lease), sealedstore.ErrUnavailable)
 	if r := find(t, store, claim("key")); r.State != storage.InProgress || r.Steps != "" {
 		t.Errorf("the record is %+v, want it in progress", r)
 	}
 	aead.set(nil, nil)
 	must(t, store.Release(t.Context(), lease))
-	aead.set(nil, away)
+	aead.set(nil, unreachable)
 	refused(t, store, claim("key"), storage.ErrUnreadable)
 	aead.set(nil, nil)
 	if r, err := store.Lookup(t.Context(), "key"); err != nil || r.State != storage.Released || r.Steps != plainSteps {

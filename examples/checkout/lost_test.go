@@ -122,7 +122,7 @@ func TestLostShop(t *testing.T) {
 	p.Do(chromedp.Click("#pay"))
 	p.Await(`document.querySelector("#log li").innerText.includes("Both pods are down")`)
 
-	// The page is away while the shops are filled: otherwise it opens one of them, and gives it back when it is left.
+	// The page is closed while the shops are filled: otherwise it opens one of them, and gives it back when it is left.
 	p.Do(chromedp.Navigate("about:blank"))
 	for s := again.shop(); s != nil; s = again.shop() {
 		again.mall.close(s)

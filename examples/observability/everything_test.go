@@ -240,9 +240,9 @@ func (s *service) longRuns(store *faultyStore) {
 // abandoned makes a process die in its handler.
 func (s *service) abandoned(t *testing.T, store *faultyStore) {
 	t.Helper()
-	away := newFaultyStore(store, nil)
-	away.Fail(errStoreDown, testkit.Complete, testkit.Release, testkit.Extend)
-	dead := startService(t, away)
+	unreachable := newFaultyStore(store, nil)
+	unreachable.Fail(errStoreDown, testkit.Complete, testkit.Release, testkit.Extend)
+	dead := startService(t, unreachable)
 	dead.guard("POST /recovered", s.pay)
 	dead.post("/recovered", "k", "1")
 	dead.kill()

@@ -89,8 +89,8 @@ func TestUnreachable(t *testing.T) {
 		{"--url", "http://" + nobody, "doctor"},
 	} {
 		text, code := said(t, append(args, "--timeout", "5s")...)
-		if code != exitAway || !strings.HasPrefix(text, "oncekey: ") {
-			t.Errorf("%s: exit code %d and %q, want %d", args, code, text, exitAway)
+		if code != exitUnreachable || !strings.HasPrefix(text, "oncekey: ") {
+			t.Errorf("%s: exit code %d and %q, want %d", args, code, text, exitUnreachable)
 		}
 	}
 }

@@ -25,10 +25,10 @@ import (
 
 // The exit codes.
 const (
-	exitDone    = 0
-	exitNothing = 1 // nothing was found, or a check failed
-	exitUsage   = 2
-	exitAway    = 3 // the store, the page or the server cannot be reached
+	exitDone        = 0
+	exitNothing     = 1 // nothing was found, or a check failed
+	exitUsage       = 2
+	exitUnreachable = 3 // the store, the page or the server cannot be reached
 )
 
 func main() {
@@ -149,14 +149,14 @@ func (e usageError) Unwrap() error { return e.error }
 
 func usage(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// awayError says that the store, the page or the server cannot be reached.
-type awayError struct{ error }
+// unreachableError says that the store, the page or the server cannot be reached.
+type unreachableError struct{ error }
 
-func (e awayError) Unwrap() error { return e.error }
+func (e unreachableError) Unwrap() error { return e.error }
 
 // exitCode writes an error, and returns its exit code.
 func (p *printer) exitCode(err error) int {
-	away, wrong := new(awayError), new(usageError)
+	unreachable, wrong := new(unreachableError), new(usageError)
 	switch {
 	case err == nil:
 		return exitDone
@@ -167,8 +167,8 @@ func (p *printer) exitCode(err error) int {
 	switch {
 	case errors.As(err, wrong):
 		return exitUsage
-	case errors.As(err, away):
-		return exitAway
+	case errors.As(err, unreachable):
+		return exitUnreachable
 	default:
 		return exitNothing
 	}

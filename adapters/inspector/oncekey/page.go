@@ -53,12 +53,12 @@ func (p *page) ask(ctx context.Context, method, path string, query, form url.Val
 	case errors.Is(err, errRedirected):
 		return 0, usageError{err}
 	case err != nil:
-		return 0, awayError{err}
+		return 0, unreachableError{err}
 	}
 	defer reply.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(reply.Body, maxReply))
 	if err != nil {
-		return 0, awayError{err}
+		return 0, unreachableError{err}
 	}
 	if !strings.HasPrefix(reply.Header.Get("Content-Type"), "application/json") {
 		return 0, usage("%s responds %s without JSON: give --url of an inspector page", p.base, reply.Status)
@@ -88,7 +88,7 @@ func faultOf(f *inspector.Fault) error {
 	}
 	switch f.Status {
 	case http.StatusServiceUnavailable:
-		return awayError{fault}
+		return unreachableError{fault}
 	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden:
 		return usageError{fault}
 	default:

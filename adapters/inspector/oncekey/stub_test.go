@@ -49,7 +49,7 @@ var every = [][]string{
 func TestFaultsOfThePage(t *testing.T) {
 	t.Parallel()
 	for status, code := range map[int]int{
-		http.StatusServiceUnavailable: exitAway, http.StatusUnauthorized: exitUsage, http.StatusForbidden: exitUsage,
+		http.StatusServiceUnavailable: exitUnreachable, http.StatusUnauthorized: exitUsage, http.StatusForbidden: exitUsage,
 		http.StatusBadRequest: exitUsage, http.StatusBadGateway: exitNothing,
 	} {
 		page := stub{status, fmt.Sprintf(`{"status":%d,"title":"The store cannot be reached","detail":"d","cause":"connection refused","advice":"Mend the store."}`, status)}

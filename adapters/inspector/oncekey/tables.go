@@ -151,7 +151,7 @@ func databaseFault(err error) error {
 	if refused := new(pgconn.PgError); errors.As(err, &refused) || errors.Is(err, storage.ErrStoreForbidden) {
 		return err
 	}
-	return awayError{err}
+	return unreachableError{err}
 }
 
 // migration is the JSON of a step.

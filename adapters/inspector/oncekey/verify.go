@@ -61,7 +61,7 @@ func (c *verifyCommand) Run(ctx context.Context, out *printer, where *place) err
 	seen, err := target.Observe(ctx)
 	switch {
 	case errors.Is(err, verify.ErrUnreachable):
-		return awayError{errors.New(target.Hide(err.Error()))}
+		return unreachableError{errors.New(target.Hide(err.Error()))}
 	case err != nil:
 		return errors.New(target.Hide(err.Error()))
 	}

@@ -59,7 +59,7 @@ func TestVerifyCountFails(t *testing.T) {
 		code int
 		says string
 	}{
-		{[]string{"--effects", "http://127.0.0.1:1/"}, exitAway, "the count of effects: the server does not respond: dial"},
+		{[]string{"--effects", "http://127.0.0.1:1/"}, exitUnreachable, "the count of effects: the server does not respond: dial"},
 		{[]string{"--effects", server.URL + "/nowhere"}, exitNothing, "the URL of effects responds 404"},
 		{[]string{"--effects-command", "echo none"}, exitNothing, "no number and no JSON"},
 	} {

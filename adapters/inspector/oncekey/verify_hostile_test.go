@@ -62,23 +62,23 @@ func TestVerifyHostileServers(t *testing.T) {
 		code  int
 		says  string
 	}{
-		"never responds":  {func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }, exitAway, "no whole response within 500ms"},
-		"closes at once":  {func(net.Conn) {}, exitAway, "EOF"},
-		"garbage":         {func(conn net.Conn) { _, _ = io.WriteString(conn, hostile+"\r\n\r\n") }, exitAway, "malformed HTTP"},
-		"endless garbage": {endlessly("", strings.Repeat("x", 1000)), exitAway, "does not respond"},
-		"endless header":  {endlessly("HTTP/1.1 201 Created\r\n", "X-A: "+strings.Repeat("x", 1000)+"\r\n"), exitAway, "exceeded"},
-		"huge header":     {endlessly("HTTP/1.1 201 Created\r\nX-A: ", strings.Repeat("x", 1000)), exitAway, "exceeded"},
-		"endless 1xx":     {endlessly("", "HTTP/1.1 103 Early Hints\r\n\r\n"), exitAway, "exceeded"},
+		"never responds":  {func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }, exitUnreachable, "no whole response within 500ms"},
+		"closes at once":  {func(net.Conn) {}, exitUnreachable, "EOF"},
+		"garbage":         {func(conn net.Conn) { _, _ = io.WriteString(conn, hostile+"\r\n\r\n") }, exitUnreachable, "malformed HTTP"},
+		"endless garbage": {endlessly("", strings.Repeat("x", 1000)), exitUnreachable, "does not respond"},
+		"endless header":  {endlessly("HTTP/1.1 201 Created\r\n", "X-A: "+strings.Repeat("x", 1000)+"\r\n"), exitUnreachable, "exceeded"},
+		"huge header":     {endlessly("HTTP/1.1 201 Created\r\nX-A: ", strings.Repeat("x", 1000)), exitUnreachable, "exceeded"},
+		"endless 1xx":     {endlessly("", "HTTP/1.1 103 Early Hints\r\n\r\n"), exitUnreachable, "exceeded"},
 		"half a body": {func(conn net.Conn) {
 			_, _ = io.WriteString(conn, "HTTP/1.1 201 Created\r\nContent-Length: 5\r\n\r\nab")
-		}, exitAway, "201, then the body: unexpected EOF"},
+		}, exitUnreachable, "201, then the body: unexpected EOF"},
 		"endless and slow": {func(conn net.Conn) {
 			_, err := io.WriteString(conn, "HTTP/1.1 201 Created\r\n\r\n")
 			for err == nil {
 				<-time.After(50 * time.Millisecond)
 				_, err = io.WriteString(conn, "x")
 			}
-		}, exitAway, "201, then the body: no whole response within 500ms"},
+		}, exitUnreachable, "201, then the body: no whole response within 500ms"},
 		"a redirect": {func(conn net.Conn) {
 			_, _ = io.WriteString(conn, "HTTP/1.1 308 Permanent Redirect\r\nLocation: http://evil/\u202ex\r\nContent-Length: 0\r\n\r\n")
 		}, exitNothing, `this one gets 308 to http://evil/\u202ex`},
@@ -115,7 +115,7 @@ func verifyAt(t *testing.T, address string, args ...string) (stdout, stderr stri
 func TestVerifyEndlessBody(t *testing.T) {
 	t.Parallel()
 	stdout, stderr, code := verifyAt(t, raw(t, endlessly("HTTP/1.1 201 Created\r\n\r\n", strings.Repeat("x", 10_000))))
-	if code == exitAway || !strings.Contains(stdout, "201, then 201 with an equal body") {
+	if code == exitUnreachable || !strings.Contains(stdout, "201, then 201 with an equal body") {
 		t.Errorf("exit code %d and\n%s%s", code, stdout, stderr)
 	}
 }

@@ -41,12 +41,12 @@ type Backend struct {
 type Trouble struct {
 	// Stalled is the longest time that a goroutine waited for a processor.
 	Stalled time.Duration
-	// Away are the times when a server was unreachable.
-	Away []Away
+	// Downtimes are the times when a server was unreachable.
+	Downtimes []Downtime
 }
 
-// Away is a time in which a server was killed or frozen.
-type Away struct{ From, To time.Time }
+// Downtime is a time in which a server was killed or frozen.
+type Downtime struct{ From, To time.Time }
 
 // leeway is the tolerance of a real run.
 type leeway struct {
@@ -237,11 +237,11 @@ func (r *reality) close() {
 func (p *Plan) disturb(start time.Time, trouble Trouble, settled time.Duration) {
 	p.real.slack = 2 * trouble.Stalled
 	p.real.unsteady = trouble.Stalled > p.Policy.steady()
-	for _, away := range trouble.Away {
-		from := away.From.Sub(start)
-		p.real.late = p.real.late || away.To.Sub(start) > settled
+	for _, down := range trouble.Downtimes {
+		from := down.From.Sub(start)
+		p.real.late = p.real.late || down.To.Sub(start) > settled
 		for _, pod := range p.Pods {
-			p.Outages = append(p.Outages, Outage{Pod: pod.ID, Kind: Cut, From: from, For: away.To.Sub(away.From)})
+			p.Outages = append(p.Outages, Outage{Pod: pod.ID, Kind: Cut, From: from, For: down.To.Sub(down.From)})
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // Cases 12, 13 and 19: one server fails around the claim and around the settlement.
-func TestPostgresAway(t *testing.T) {
+func TestPostgresUnreachable(t *testing.T) {
 	t.Parallel()
 	for name, outage := range outages {
 		t.Run(name, func(t *testing.T) {

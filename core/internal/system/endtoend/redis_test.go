@@ -10,7 +10,7 @@ import (
 	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
 
-func TestRedisAwayBeforeTheHandler(t *testing.T) {
+func TestRedisUnreachableBeforeTheHandler(t *testing.T) {
 	t.Parallel()
 	for name, outage := range outages {
 		t.Run(name, func(t *testing.T) {
@@ -36,7 +36,7 @@ func TestRedisAwayBeforeTheHandler(t *testing.T) {
 }
 
 // Case 13
-func TestRedisAwayWhenTheHandlerEnds(t *testing.T) {
+func TestRedisUnreachableWhenTheHandlerEnds(t *testing.T) {
 	t.Parallel()
 	for name, outage := range outages {
 		t.Run(name, func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 // stalls.
 type weather struct {
 	mu     sync.Mutex
-	away   []explore.Away
+	down   []explore.Downtime
 	stalls []stall
 }
 
@@ -49,9 +49,9 @@ func (w *weather) between(from, to time.Time) (trouble explore.Trouble) {
 	for i := len(w.stalls) - 1; i >= 0 && w.stalls[i].at.After(from); i-- {
 		trouble.Stalled = max(trouble.Stalled, w.stalls[i].long)
 	}
-	for _, away := range w.away {
-		if away.To.After(from) && away.From.Before(to) {
-			trouble.Away = append(trouble.Away, away)
+	for _, down := range w.down {
+		if down.To.After(from) && down.From.Before(to) {
+			trouble.Downtimes = append(trouble.Downtimes, down)
 		}
 	}
 	return trouble
@@ -62,8 +62,8 @@ func (w *weather) between(from, to time.Time) (trouble explore.Trouble) {
 func (w *weather) strike(servers []server) {
 	victim := servers[rand.IntN(len(servers))]
 	w.mu.Lock()
-	n := len(w.away)
-	w.away = append(w.away, explore.Away{From: time.Now(), To: time.Now().Add(time.Hour)})
+	n := len(w.down)
+	w.down = append(w.down, explore.Downtime{From: time.Now(), To: time.Now().Add(time.Hour)})
 	w.mu.Unlock()
 	switch rand.IntN(3) {
 	case 0:
@@ -79,7 +79,7 @@ func (w *weather) strike(servers []server) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.away[n].To = time.Now()
+	w.down[n].To = time.Now()
 }
 
 // pass is the only function that waits.
