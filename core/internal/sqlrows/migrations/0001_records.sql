@@ -13,7 +13,7 @@ CREATE TABLE IF NOT EXISTS {table} (
 	-- 0xff and the 32 bytes of a SHA-256, or any other text.
 	fingerprint  {bytes} NOT NULL,
 	digest       {token},
-	-- Route, holder, hash of the key and trace of the claim, in four lines.
+	-- Route, holder, hash of the key, trace and program of the claim, in five lines.
 	origin       {text},
 	lease_until  {big},
 	-- When the record becomes a tombstone. Null: the record has none, or is one.
