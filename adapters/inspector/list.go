@@ -69,7 +69,9 @@ func (p *Page) list(v visit) (screen, error) {
 	} else {
 		counted <- nil
 	}
-	listing, err := p.records.List(v.Context(), filter.filter(), storage.Page{Cursor: query.Get("cursor"), Limit: limit, LookAt: look, Within: within})
+	stored := filter.filter()
+	stored.Route = recordedRoute(p.engine, filter.Route)
+	listing, err := p.records.List(v.Context(), stored, storage.Page{Cursor: query.Get("cursor"), Limit: limit, LookAt: look, Within: within})
 	found.Counts = <-counted
 	if err != nil {
 		return screen{}, p.listFault(v.Context(), err, query)
@@ -154,6 +156,18 @@ func endpointsOf(engine *core.Engine) map[string]string {
 		named[pattern] = core.Endpoint{Method: strings.Join(all, ", "), Pattern: pattern}.String()
 	}
 	return named
+}
+
+// recordedRoute returns the pattern in the records of a route that the list shows with its
+// methods, or that is named with one of them.
+func recordedRoute(engine *core.Engine, shown string) string {
+	for pattern, endpoint := range endpointsOf(engine) {
+		method, _, _ := strings.Cut(shown, " ")
+		if endpoint == shown || strings.Contains(endpoint, method) && shown == (core.Endpoint{Method: method, Pattern: pattern}).String() {
+			return pattern
+		}
+	}
+	return shown
 }
 
 // countedStates are the states that the page counts, in its order.

@@ -74,7 +74,8 @@ func TestRecordsAreListedByUrgency(t *testing.T) {
 	s.wantPage(s.get("/?within=30s"), http.StatusOK, s.id("abandoned"), "policy: Refuse", "by <code>pod-1</code>", "abandoned: outcome unknown")
 }
 
-// The patterns of chi and gin name no method: the list shows those of the engine's routes.
+// The patterns of chi and gin name no method: the list shows those of the engine's routes, and
+// its filter takes what it shows.
 func TestListNamesTheMethod(t *testing.T) {
 	t.Parallel()
 	s := newService(t, memstore.New())
@@ -90,6 +91,12 @@ func TestListNamesTheMethod(t *testing.T) {
 	}
 	s.engine.MustRoute().Declare(core.Endpoint{Method: http.MethodPatch, Pattern: "/chi"})
 	s.wantPage(s.get("/?state=all&within=30s"), http.StatusOK, "<td>PATCH, POST /chi", "<td>POST /payments")
+	for route, want := range map[string]string{"POST+/chi": "/chi", "PATCH,+POST+/chi": "/chi", "/chi": "/chi", "POST+/payments": "POST /payments"} {
+		list := read[inspector.Records](s, s.get("/?state=all&route="+route, acceptsJSON...), http.StatusOK)
+		if len(list.Records) != 1 || list.Records[0].Route != want {
+			t.Errorf("route=%s shows %+v", route, list.Records)
+		}
+	}
 }
 
 // The filter offers the routes as records have them: the patterns of chi and gin name no
