@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
@@ -15,7 +16,7 @@ import (
 // listCommand lists records.
 type listCommand struct {
 	State  string        `enum:"open,abandoned,in_progress,completed,failed,unreplayable,released,expired,all" default:"open" help:"Of this state: open (in progress, abandoned or not), abandoned, in_progress, completed, failed, unreplayable, released, expired, all."`
-	Route  string        `placeholder:"PATTERN" help:"Of this route, as the list prints it: such as \"POST /payments\" with net/http, and /payments with chi and gin."`
+	Route  string        `placeholder:"PATTERN" help:"Of this route, as the list prints it: \"POST /payments\", or /payments where chi's and gin's records are read from the store."`
 	Older  time.Duration `placeholder:"DURATION" help:"Claimed at least this long ago."`
 	Limit  int           `default:"100" help:"At most so many records, 1 to 1000."`
 	Look   int           `default:"20000" help:"Look at so many records before the list stops."`
@@ -105,7 +106,7 @@ func (p *printer) records(all *inspector.Records) error {
 		if !one.Expires.IsZero() {
 			kept = span(time.Until(one.Expires))
 		}
-		rows = append(rows, []string{short(one.Record), one.State, or(one.Route), strconv.FormatUint(one.Attempt, 10), status, ago(one.Created), lease, kept, or(one.Holder)})
+		rows = append(rows, []string{short(one.Record), one.State, or(cmp.Or(one.Endpoint, one.Route)), strconv.FormatUint(one.Attempt, 10), status, ago(one.Created), lease, kept, or(one.Holder)})
 	}
 	if len(all.Records) > 0 {
 		if err := p.table(rows); err != nil {
