@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 
@@ -15,7 +14,7 @@ type explainCommand struct {
 	Scope   string   `placeholder:"TEXT" env:"ONCEKEY_SCOPE" help:"Whose key it is: the text that the program's scope returns. Default: that of core.SharedScope."`
 	Request string   `arg:"" help:"The request, such as \"POST /payments?channel=app\"."`
 	Key     string   `arg:"" help:"The key as the client sends it."`
-	Body    string   `placeholder:"FILE" help:"The retry's body; - reads the standard input."`
+	Body    string   `placeholder:"TEXT" help:"The retry's body; @retry.json reads a file, and - the standard input."`
 	Type    string   `default:"application/json" help:"The retry's Content-Type."`
 	Header  []string `placeholder:"NAME: VALUE" sep:"none" help:"A header that the policy includes."`
 	Route   string   `placeholder:"PATTERN" help:"The route whose policy decides, where the request does not tell."`
@@ -48,18 +47,14 @@ func (c *explainCommand) Run(ctx context.Context, out *printer, where *place) er
 }
 
 func (c *explainCommand) body(ctx context.Context, out *printer) (string, error) {
-	switch c.Body {
-	case "":
-		return "", nil
-	case "-":
+	if c.Body == "-" {
 		return out.read(ctx, func(in io.Reader) (string, error) {
 			text, err := io.ReadAll(in)
 			return string(text), err
 		})
-	default:
-		text, err := os.ReadFile(c.Body)
-		return string(text), err
 	}
+	text, err := bodyOf(c.Body)
+	return string(text), err
 }
 
 func (p *printer) explanation(x *inspector.Explanation) error {

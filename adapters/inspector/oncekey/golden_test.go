@@ -161,9 +161,11 @@ func golden(t *testing.T, name, got string) {
 func quoted(args []string) string {
 	words := make([]string, len(args))
 	for i, arg := range args {
-		words[i] = arg
-		if strings.ContainsAny(arg, " {}\"") || arg == "" {
-			words[i] = `"` + strings.ReplaceAll(arg, `"`, `\"`) + `"`
+		switch words[i] = arg; {
+		case strings.Contains(arg, `"`):
+			words[i] = "'" + arg + "'"
+		case strings.ContainsAny(arg, " {}") || arg == "":
+			words[i] = `"` + arg + `"`
 		}
 	}
 	return strings.Join(words, " ")
@@ -192,7 +194,7 @@ func TestOutput(t *testing.T) {
 		"list":             {[]string{"list", "--state", "all"}, "", exitDone},
 		"list-abandoned":   {[]string{"list", "--state", "abandoned", "--route", "POST /payments", "--older", "1m"}, "", exitDone},
 		"list-nothing":     {[]string{"list", "--state", "unreplayable"}, "", exitNothing},
-		"explain":          {with("explain", "order-41", "--body", "-"), `{"amount":9900,"currency":"EUR","sentAt":"02:14:24"}`, exitDone},
+		"explain":          {with("explain", "order-41", "--body", `{"amount":9900,"currency":"EUR","sentAt":"02:14:24"}`), "", exitDone},
 		"settle":           {with("settle", "order-42", "--happened", "--why", "INC-2291"), "", exitDone},
 		"settle-completed": {with("settle", "order-41", "--happened", "--why", "INC-2291"), "", exitNothing},
 		"settle-running":   {with("settle", "order-43", "--happened", "--why", "INC-2291"), "", exitNothing},

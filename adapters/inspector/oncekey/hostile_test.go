@@ -240,7 +240,7 @@ func TestHostileFilesAndFlags(t *testing.T) {
 		{"--postgres", hostile, "list"},
 		{"--postgres", "postgres://h/d?sslmode=" + url.PathEscape(hostile), "sweep"},
 		{"--redis", "redis://127.0.0.1:1", "show", hostile},
-		{"--redis", "redis://127.0.0.1:1", "explain", "/a", "k", "--body", hostile},
+		{"--redis", "redis://127.0.0.1:1", "explain", "/a", "k", "--body", "@" + hostile},
 		{"--timeout", hostile, "list"},
 		{"list", "--state", hostile},
 		{"list", "-o", hostile},
