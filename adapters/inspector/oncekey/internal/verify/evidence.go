@@ -3,6 +3,7 @@ package verify
 import (
 	"bytes"
 	"fmt"
+	"slices"
 )
 
 // Result is a judgement about a rule.
@@ -37,6 +38,14 @@ func (s *Seen) alone(payload string) *Exchange {
 		}
 	}
 	return nil
+}
+
+// refusesPayload reports whether the duplicates, whose new key is in order, all got this status: the server takes the
+// payload only once, for example because it has a name that is taken.
+func refusesPayload(s *Seen, status int) bool {
+	duplicates := s.by[Duplicates]
+	return duplicates != nil && len(duplicates.Exchanges) > 0 &&
+		!slices.ContainsFunc(duplicates.Exchanges, func(one *Exchange) bool { return one.Status != status })
 }
 
 // runs returns how often the server has run the operation of a probe under one key, if that is known. Without

@@ -31,6 +31,8 @@ func accepts(s *Seen, o *Observation) verdict {
 		return kept("%s", s.excerpt(only))
 	case only.Status == 0 || isUnrelated(only):
 		return unknown("%s", s.excerpt(only))
+	case refusesPayload(s, only.Status):
+		return unknown("under other new keys too this payload gets %s", s.excerpt(only))
 	default:
 		return broken("%s", s.excerpt(only))
 	}
@@ -43,6 +45,8 @@ func refuses(s *Seen, o *Observation) verdict {
 		return broken("%s", s.excerpt(only))
 	case only.Status == 0 || isUnrelated(only):
 		return unknown("%s", s.excerpt(only))
+	case refusesPayload(s, only.Status):
+		return unknown("under other new keys too this payload gets %s", s.excerpt(only))
 	default:
 		return kept("%s", s.excerpt(only))
 	}

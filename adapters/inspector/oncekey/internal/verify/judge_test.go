@@ -81,6 +81,21 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
+// A server that takes each payload once says nothing about the key of a request that it refuses.
+func TestPayloadThatIsTakenOnce(t *testing.T) {
+	t.Parallel()
+	s := &Seen{hide: func(text string) string { return text }, by: map[Probe]*Observation{
+		PayloadsAlone: {}, EqualRetry: {Exchanges: []*Exchange{got(201, "a"), got(201, "a")}},
+		Duplicates: {Exchanges: []*Exchange{got(409, "taken"), got(409, "taken")}},
+	}}
+	for status, want := range map[int][2]Result{409: {Unknown, Unknown}, 400: {Broken, Kept}} {
+		only := &Observation{Probe: LongestKey, Exchanges: []*Exchange{got(status, "")}}
+		if found := [2]Result{accepts(s, only).result, refuses(s, only).result}; found != want {
+			t.Errorf("%d: accepts and refuses are %q, want %q", status, found, want)
+		}
+	}
+}
+
 // A retry waits for the request in progress, and stops after some tries.
 func TestRetryWaits(t *testing.T) {
 	t.Parallel()
