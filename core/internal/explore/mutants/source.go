@@ -30,7 +30,7 @@ type engine struct {
 
 // function is a function or method with its file.
 type function struct {
-	name   string // package, receiver's type, if any, and name: core.Engine.claim
+	name   string // package, receiver's type, if any, and name: ledger.Ledger.claim
 	path   string // import path of the package
 	file   string
 	source []byte
