@@ -127,5 +127,5 @@ func (a awaited) Query(ctx context.Context, statement string, arguments ...any) 
 }
 
 // postgresClient names the code whose panic is an error, such as a panic of the pool's
-// tracer. On a goroutine of the store the panic would end the process (case 39).
+// tracer. On a goroutine of the store the panic would end the process.
 const postgresClient = "PostgreSQL client"

@@ -23,7 +23,7 @@ const (
 	deadlockDetected      = "40P01"
 )
 
-// notApplied reports whether a call certainly changed no row (case 19): the server rolled it
+// notApplied reports whether a call certainly changed no row: the server rolled it
 // back in favour of another transaction, or never received it.
 func notApplied(err error) bool {
 	code := codeOf(err)

@@ -20,7 +20,7 @@ func (s *Store) Check(ctx context.Context) error {
 
 // prove opens one connection of the pool for requests, independently of the request that
 // first needed the connection: if a round trip takes 180 ms, opening a connection takes
-// longer than a request may take. It checks the role's rights (case 38) and the table, and
+// longer than a request may take. It checks the role's rights and the table, and
 // prepares the statements of every first-time request.
 func (s *Store) prove(ctx context.Context) error {
 	pooled, err := s.pool.Acquire(ctx)

@@ -13,7 +13,7 @@ import (
 
 const (
 	// acquireRounds bounds how often Acquire tries to claim a key that other clients keep
-	// changing (case 2). Then it returns the last holder. A record that was released with
+	// changing. Then it returns the last holder. A record that was released with
 	// steps is tried further, until the context ends: its holder had other steps, and each
 	// try that fails is another caller's success.
 	acquireRounds = 3

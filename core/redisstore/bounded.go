@@ -26,7 +26,7 @@ const (
 	redisClient = "Redis client"
 )
 
-// bounded runs a call that ends with its context (case 12). While go-redis waits for
+// bounded runs a call that ends with its context. While go-redis waits for
 // a connection, it watches the context. While it waits for a reply, it watches only
 // the deadline, and only if ContextTimeoutEnabled is set. An AutoPipeliner watches
 // neither. So bounded runs the call in a goroutine. The client's own timeouts end that
@@ -37,7 +37,7 @@ const (
 // server refuses connections, see dialing.
 //
 // A panic of the call, such as that of one of the client's hooks, is an error. On a
-// goroutine of the store the panic would end the process (case 39).
+// goroutine of the store the panic would end the process.
 func bounded[T any](ctx context.Context, s *Store, call func(ctx context.Context) (T, error)) (T, error) {
 	return boundedIf(ctx, s, false, call)
 }
@@ -122,7 +122,7 @@ func withContextError(ctx context.Context, err error) error {
 type reloader interface{ ReloadState(ctx context.Context) }
 
 // topology asks a cluster client to find the masters again. Without a request the
-// client dials a dead master for up to a minute (case 16).
+// client dials a dead master for up to a minute.
 type topology struct {
 	client reloader // nil unless the client is a cluster's
 	start  time.Time

@@ -19,7 +19,7 @@ const dialPatience = 10 * time.Millisecond
 
 // dialing ends the calls that wait for a connection as soon as a dial has failed.
 // Without dialing, go-redis dials five times within one command, a tenth of a second
-// apart, and finally reports only a timeout (case 47). dialing does not affect calls
+// apart, and finally reports only a timeout. dialing does not affect calls
 // that have a connection: go-redis checks a call's context only while the call waits
 // for a connection, or between two tries.
 //

@@ -14,7 +14,7 @@ import (
 )
 
 // sqlDriver names the code whose panic is an error on a goroutine of the store, where it
-// would end the process (case 39): many drivers have hooks of the program.
+// would end the process: many drivers have hooks of the program.
 const sqlDriver = "SQL driver"
 
 // statement is a statement in the words of the store's dialect.

@@ -33,7 +33,7 @@ var claimCases = []testCase{
 	{
 		name: "same token again",
 		rule: "a caller can repeat an Acquire whose reply was lost: the same token finds its own claim and gets its lease " +
-			"again, with the same attempt number (case 11)",
+			"again, with the same attempt number",
 		test: func(f *fixture) {
 			c := f.claim()
 			lease := f.win(c, 1, false)
@@ -95,7 +95,7 @@ var takeOverCases = []testCase{
 	{
 		name: "take over an abandoned key",
 		rule: "a key whose lease ended unsettled goes to the next caller with TakeOver, with the next attempt number; the lease " +
-			"says that it was taken over, because the progress of the previous holder is unknown (cases 3, 4, 5)",
+			"says that it was taken over, because the progress of the previous holder is unknown",
 		test: func(f *fixture) {
 			f.abandon(f.shortClaim())
 			next := f.win(f.takeOver(), 2, true)

@@ -18,7 +18,7 @@ const (
 var concurrentCases = []testCase{
 	{
 		name: "concurrent claims",
-		rule: "of any number of concurrent callers exactly one gets the lease, and all others get its record (case 1)",
+		rule: "of any number of concurrent callers exactly one gets the lease, and all others get its record",
 		test: func(f *fixture) {
 			for round := range 5 {
 				winner, losers := f.race(func() storage.Claim {

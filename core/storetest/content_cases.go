@@ -27,7 +27,7 @@ var contentCases = []testCase{
 	},
 	{
 		name: "many values of one header",
-		rule: "every value of a header name comes back, in the same order, equal values too (case 26)",
+		rule: "every value of a header name comes back, in the same order, equal values too",
 		test: func(f *fixture) {
 			lease := f.win(f.claim(), 1, false)
 			res := f.result(lease)
@@ -142,8 +142,7 @@ var fencingCases = []testCase{
 	},
 	{
 		name: "callers' clocks",
-		rule: "only the store's clock counts: all callers get the same end of a lease, within the time that the calls take " +
-			"(case 10)",
+		rule: "only the store's clock counts: all callers get the same end of a lease, within the time that the calls take",
 		test: func(f *fixture) {
 			f.win(f.claim(), 1, false)
 			start := time.Now()

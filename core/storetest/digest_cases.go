@@ -4,13 +4,13 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// digestCases are about the pods of a rolling deploy (case 40): the pods may compute
+// digestCases are about the pods of a rolling deploy: the pods may compute
 // different fingerprints of one request, or not write digests yet.
 var digestCases = []testCase{
 	{
 		name: "digest",
 		rule: "a record has the digest of its claim, in progress and finished; so has a record that Extend or Complete wrote " +
-			"again, and a zero digest stays zero (case 40)",
+			"again, and a zero digest stays zero",
 		test: func(f *fixture) {
 			for i, digest := range []storage.Digest{{}, digest, {15: 1}, {0: 1}, otherDigest} {
 				c := of(f.claim(), key(2*i))
@@ -29,7 +29,7 @@ var digestCases = []testCase{
 	},
 	{
 		name: "digest of a forgotten claim",
-		rule: "a Complete of a claim that the store has lost writes its digest too (case 40)",
+		rule: "a Complete of a claim that the store has lost writes its digest too",
 		test: func(f *fixture) {
 			lease := storage.Lease{Claim: f.claim(), Attempt: 1}
 			f.finishes(lease)
@@ -38,7 +38,7 @@ var digestCases = []testCase{
 	{
 		name: "take over by digest",
 		rule: "a claim with the record's digest is a retry of its request, whatever the fingerprints: it takes over an " +
-			"abandoned key, and the record is then the new claim's (case 40)",
+			"abandoned key, and the record is then the new claim's",
 		test: func(f *fixture) {
 			f.abandon(f.shortClaim())
 			c := f.takeOver()
@@ -49,7 +49,7 @@ var digestCases = []testCase{
 	{
 		name: "take over by fingerprint",
 		rule: "a claim with the record's fingerprint is a retry of its request, whatever the digests: it takes over an " +
-			"abandoned key, and the record is then the new claim's (case 40)",
+			"abandoned key, and the record is then the new claim's",
 		test: func(f *fixture) {
 			for i, digests := range [][2]storage.Digest{{digest, otherDigest}, {{}, digest}, {digest, {}}, {{}, {}}} {
 				f.holdsAfter(key(i), digests[0], digests[1])
@@ -59,7 +59,7 @@ var digestCases = []testCase{
 	{
 		name: "no take-over without a digest",
 		rule: "a zero digest means no digest: two zero digests are not equal, so a claim with another fingerprint does not take " +
-			"over (case 40)",
+			"over",
 		test: func(f *fixture) {
 			for i, digests := range [][2]storage.Digest{{{}, {}}, {digest, {}}, {{}, digest}, {digest, otherDigest}} {
 				c := of(f.shortClaim(), key(i))

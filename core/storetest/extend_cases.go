@@ -80,8 +80,7 @@ var extendCases = []testCase{
 	},
 	{
 		name: "extend too late",
-		rule: "after another caller has taken over the key, the old holder's Extend returns ErrLeaseLost and changes no record " +
-			"(case 7)",
+		rule: "after another caller has taken over the key, the old holder's Extend returns ErrLeaseLost and changes no record",
 		test: func(f *fixture) {
 			stale, current := f.overtaken()
 			f.isLost("Extend", f.store.Extend(f.Context(), stale, f.long()))

@@ -15,7 +15,7 @@ var expiryCases = []testCase{
 	{
 		name: "a finished record expires",
 		rule: "a finished record exists until its Retain has passed by the store's clock, and then no longer: the key is new " +
-			"again (case 10)",
+			"again",
 		test: func(f *fixture) {
 			retain := 5 * f.unit
 			lease := f.win(f.claim(), 1, false)
@@ -112,8 +112,7 @@ var callerCases = []testCase{
 	},
 	{
 		name: "ended context in a store that never waits",
-		rule: "a call whose context has ended returns its error and changes no record, in a store that never waits as well " +
-			"(case 35)",
+		rule: "a call whose context has ended returns its error and changes no record, in a store that never waits as well",
 		test: func(f *fixture) {
 			canceled := f.ended()
 			expired, cancel := context.WithDeadline(f.Context(), time.Now().Add(-time.Second))

@@ -17,7 +17,7 @@ var refusedCases = []testCase{
 	{
 		name: "a response that is too large",
 		rule: "a response that the store can never keep is ErrNotStorable and changes no record, and then the outcome is kept " +
-			"without the response: else its request runs twice (case 95)",
+			"without the response: else its request runs twice",
 		test: func(f *fixture) {
 			lease := f.win(f.claim(), 1, false)
 			res := f.result(lease)
@@ -35,7 +35,7 @@ var refusedCases = []testCase{
 	{
 		name: "steps that are too large",
 		rule: "steps that the store can never keep are ErrNotStorable and change no record: the lease can be renewed with the " +
-			"steps before them (case 95)",
+			"steps before them",
 		test: func(f *fixture) {
 			lease := f.record(f.win(f.claim(), 1, false), "first\n")
 			more := lease

@@ -87,7 +87,7 @@ var rememberCases = []testCase{
 	{
 		name: "a tombstone expires",
 		rule: "a tombstone exists until Retain and Remember have passed, one after the other, and then no longer: the key is new, " +
-			"and its next claim is attempt 1 (case 10)",
+			"and its next claim is attempt 1",
 		test: func(f *fixture) {
 			f.expires(key(1), 6*f.unit, func(c storage.Claim) {
 				f.finish(f.win(c, 1, false), 2*f.unit, 4*f.unit)

@@ -47,7 +47,7 @@ var completeCases = []testCase{
 	{
 		name: "complete too late",
 		rule: "after another caller has taken over the key, the old holder's Complete returns ErrLeaseLost and changes no " +
-			"record (cases 5, 6)",
+			"record",
 		test: func(f *fixture) {
 			stale, current := f.overtaken()
 			f.isLost("Complete", f.store.Complete(f.Context(), stale, f.result(stale)))
@@ -111,7 +111,7 @@ var releaseCases = []testCase{
 	{
 		name: "release too late",
 		rule: "after another caller has taken over the key, the old holder's Release returns ErrLeaseLost and the new claim " +
-			"stays (case 6)",
+			"stays",
 		test: func(f *fixture) {
 			stale, current := f.overtaken()
 			f.isLost("Release", f.store.Release(f.Context(), stale))

@@ -171,7 +171,7 @@ var transactorCases = []testCase{
 	},
 	{
 		name: "commit after a take-over",
-		rule: "once another attempt holds the key, Commit returns ErrLeaseLost and writes nothing (cases 5, 6)",
+		rule: "once another attempt holds the key, Commit returns ErrLeaseLost and writes nothing",
 		test: inTransaction((*fixture).claim, func(f *transaction) {
 			f.extend(f.lease, 0)
 			current := f.win(f.takeOver(), 2, true)

@@ -13,13 +13,12 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// waitCases are about two processes that share the store, each with an engine
-// (case 35).
+// waitCases are about two processes that share the store, each with an engine.
 var waitCases = []testCase{
 	{
 		name: "a duplicate waits for another process",
 		rule: "a duplicate that waits (policy.Wait) for a handler in another process gets that handler's response as a replay; " +
-			"with FailOpen too, no handler runs twice (case 35)",
+			"with FailOpen too, no handler runs twice",
 		test: func(f *fixture) {
 			for _, mode := range []policy.StoreErrorMode{policy.FailClosed, policy.FailOpen} {
 				holder, waiter := f.process(f.store), &pollingStore{Store: f.store}
@@ -46,7 +45,7 @@ var waitCases = []testCase{
 	{
 		name: "a duplicate waits for a process that dies",
 		rule: "when the process that holds the lease dies, OnAbandoned decides for a waiting duplicate as soon as the lease has " +
-			"ended: the duplicate runs, or is refused (case 35)",
+			"ended: the duplicate runs, or is refused",
 		test: func(f *fixture) {
 			for _, refuses := range []bool{false, true} {
 				mode := policy.Reexecute

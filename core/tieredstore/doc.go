@@ -11,7 +11,7 @@
 // While the hot tier is unreachable, all requests are served by the durable tier,
 // slower. While the durable tier is unreachable, the hot tier serves replays, and
 // first-time requests follow the policy's OnStoreError. The hot tier may lose, forget
-// or invent claims without causing a second run (case 17). So the hot tier may evict
+// or invent claims without causing a second run. So the hot tier may evict
 // records, and redisstore's warning about maxmemory-policy does not apply here.
 //
 // # Algorithm
@@ -90,7 +90,7 @@
 //   - The hot tier was flushed, or restarts empty: step 1 finds no record, step 2
 //     decides, step 3 fills.
 //   - The hot tier lost its last writes in a failover. A lost claim does no harm,
-//     because step 2 decides (case 17). A lost completion leaves no record, or the
+//     because step 2 decides. A lost completion leaves no record, or the
 //     holder's claim: step 2 finds the response, and step 3 fills, at once or when
 //     that claim has ended. A lost release leaves a claim, with the same effect.
 //   - The hot tier is cut off from one process and not from another. Both share the
@@ -106,14 +106,14 @@
 //     other key, Acquire returns the durable tier's error, and the policy decides.
 //     Complete returns the error too, the engine repeats Complete, and the hot tier
 //     gets no result before the durable tier.
-//   - The tiers disagree (case 18). If the hot tier lacks a record, step 3 repairs
+//   - The tiers disagree. If the hot tier lacks a record, step 3 repairs
 //     that. It may have a finished record that the durable tier does not have, after
 //     Forget or with too long a RefillFor. The difference shows when a new run
 //     completes and the hot tier refuses the new response. The store then replaces
 //     the old record if the hot tier is a [storage.Inspector]; otherwise the old
 //     record ends by itself. If the durable tier has lost an acknowledged record, the
 //     hot tier's record still protects the key.
-//   - The hot tier holds an unreadable record (case 20). The store logs the record,
+//   - The hot tier holds an unreadable record. The store logs the record,
 //     and removes it if the hot tier is an Inspector. Step 2 decides. For an
 //     unreadable record in the durable tier, Acquire returns an error; before that,
 //     step 1 may have replayed the record from the hot tier.
@@ -123,7 +123,7 @@
 //   - After step 1: a claim in the hot tier remains, and ends by itself. The key is
 //     unclaimed.
 //   - After step 2, or in the handler, or before the durable tier has completed: the
-//     key is abandoned, and taken over by the durable tier's rules (cases 3, 4).
+//     key is abandoned, and taken over by the durable tier's rules.
 //   - Between the two writes of Complete: the key is finished, and step 3 fills.
 //   - Between the two writes of Release or Extend: an outdated claim in the hot tier
 //     remains. It ends by itself, and step 2 does not wait for it.

@@ -69,7 +69,7 @@ func (h *hotTier) look(ctx context.Context, request storage.Request) (finished *
 	var found *storage.Record
 	err := h.call(ctx, limit, func(ctx context.Context) (err error) {
 		lease, found, err = h.store.Acquire(ctx, fillRequest{request})
-		if errors.Is(err, storage.ErrCorruptRecord) && h.inspector != nil { // case 20
+		if errors.Is(err, storage.ErrCorruptRecord) && h.inspector != nil {
 			_, forgetting := h.inspector.Forget(ctx, request.Claim().Key, storage.RerunIsSafe) // the durable tier decides whether the key is finished
 			err = errors.Join(err, forgetting)
 		}
@@ -100,7 +100,7 @@ func isFinished(found *storage.Record) bool {
 }
 
 // correct writes the durable tier's record to the hot tier, where claim c has got the
-// right to fill. asked is a time before the record was read (case 18).
+// right to fill. asked is a time before the record was read.
 func (h *hotTier) correct(ctx context.Context, asked time.Time, c storage.Claim, fill storage.Lease, truth *storage.Record) {
 	retain := h.refill(c.Retain)
 	if !truth.Expires.IsZero() { // the write may take until the timeout

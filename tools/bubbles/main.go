@@ -3,7 +3,7 @@
 //	bubbles DIR
 //
 // The clock of a bubble stands at a date of its own. A record that was stored by that clock and is read by the real one has
-// expired on some later day, and the test fails from then on, everywhere (case 74). A value that carries no time may leave the bubble
+// expired on some later day, and the test fails from then on, everywhere. A value that carries no time may leave the bubble
 // where the line, or the line above it, has a comment with the reason: // leaves the bubble: a text, without a time.
 package main
 

@@ -11,7 +11,7 @@ import (
 // Error returns an error for a recovered panic of the named code, or nil without a panic.
 // The error names the file and line, because the stack is lost before the error is
 // logged. For a value that is no runtime error, the error names only the type: the text
-// could contain a request's data (Case 43).
+// could contain a request's data.
 func Error(code string, recovered any) error {
 	if recovered == nil {
 		return nil

@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// rounds bounds how often a call reads a key that other clients keep changing
-	// (case 2). A caller loses a round only to one that wins it, and a writer of SQLite
-	// waits for all before it, so a few rounds are too few.
+	// rounds bounds how often a call reads a key that other clients keep changing. A caller
+	// loses a round only to one that wins it, and a writer of SQLite waits for all before it,
+	// so a few rounds are too few.
 	rounds = 100
 	// briefLease is the lease time reported for a key that changed in every round. It
 	// is above zero so that callers do not treat the key as abandoned.
