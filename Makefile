@@ -88,8 +88,8 @@ servers: ## Install the servers and programs that tests need, where they are mis
 # The cache of go test does not notice changes of files outside of the test's own module. Tests of the other modules read the
 # documentation, and build the library and the examples: so they run with -count 1.
 test: ## Run the tests, quickly: no race detector, tests without their server are skipped
-	go test ./...
-	for module in $(filter-out .,$(MODULES)); do go -C "$$module" test -count 1 ./... || exit 1; done
+	go test -parallel $(PARALLEL) ./...
+	for module in $(filter-out .,$(MODULES)); do go -C "$$module" test -count 1 -parallel $(PARALLEL) ./... || exit 1; done
 
 days: ## Run the check on each of DAYS
 	for day in $(DAYS); do \
