@@ -60,5 +60,7 @@ func Responded(response policy.Response) Finding { return Finding{responded, res
 // FindFunc finds out how an abandoned operation ended, for example at a payment provider
 // under lost.DerivedKey("charge"). Its ctx ends with FindTimeout, with the lease
 // and with Reconcile's context. An error counts as AskAgain, and so does a panic. It is
-// called for a key by one process at a time, and must be safe for concurrent use.
+// called for a key by one process at a time, and must be safe for concurrent use. It must
+// return when its ctx ends: until then it takes one of the Concurrency places of its process,
+// and Reconcile waits for it.
 type FindFunc func(ctx context.Context, lost Lost) (Finding, error)
