@@ -60,9 +60,11 @@ var extendCases = []testCase{
 	},
 	{
 		name: "extend after the lease ran out",
-		rule: "an ended lease can be renewed until another caller claims the key",
+		rule: "an ended lease can be renewed, or ended by an Extend by zero, until another caller claims the key",
 		test: func(f *fixture) {
 			lease := f.abandon(f.shortClaim())
+			f.extend(lease, 0)
+			f.isAbandoned(f.find(f.claim()), 1)
 			f.extend(lease, f.long())
 			f.holds(lease)
 		},
@@ -80,13 +82,14 @@ var extendCases = []testCase{
 	},
 	{
 		name: "extend too late",
-		rule: "after another caller has taken over the key, the old holder's Extend returns ErrLeaseLost and changes no record",
+		rule: "after another caller has taken over the key, the old holder's Extend, also by zero, returns ErrLeaseLost and changes " +
+			"no record",
 		test: func(f *fixture) {
 			stale, current := f.overtaken()
-			f.isLost("Extend", f.store.Extend(f.Context(), stale, f.long()))
+			f.cannotExtend(stale)
 			f.holds(current)
 			f.release(current)
-			f.isLost("Extend", f.store.Extend(f.Context(), stale, f.long()))
+			f.cannotExtend(stale)
 			f.win(f.claim(), 3, false)
 		},
 	},
@@ -112,11 +115,11 @@ var extendCases = []testCase{
 	},
 	{
 		name: "extend after completion",
-		rule: "a finished record has no lease to renew: Extend returns ErrLeaseLost, and the record stays",
+		rule: "a finished record has no lease to renew or to end: Extend returns ErrLeaseLost, and the record stays",
 		test: func(f *fixture) {
 			lease := f.win(f.claim(), 1, false)
 			f.complete(lease, f.result(lease))
-			f.isLost("Extend", f.store.Extend(f.Context(), lease, f.long()))
+			f.cannotExtend(lease)
 			f.replays(lease, f.result(lease))
 		},
 	},

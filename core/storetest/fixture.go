@@ -132,9 +132,17 @@ func (f *fixture) extend(l storage.Lease, ttl time.Duration) {
 // loses expects each settlement of the lease to return ErrLeaseLost.
 func (f *fixture) loses(l storage.Lease) {
 	f.Helper()
-	f.isLost("Extend", f.store.Extend(f.Context(), l, f.long()))
+	f.cannotExtend(l)
 	f.isLost("Release", f.store.Release(f.Context(), l))
 	f.isLost("Complete", f.store.Complete(f.Context(), l, f.result(l)))
+}
+
+// cannotExtend expects each Extend of the lease to return ErrLeaseLost, also one that would leave its key abandoned.
+func (f *fixture) cannotExtend(l storage.Lease) {
+	f.Helper()
+	for _, ttl := range []time.Duration{0, f.long()} {
+		f.isLost("Extend", f.store.Extend(f.Context(), l, ttl))
+	}
 }
 
 // abandon makes the first claim of a key, and lets its lease run out.

@@ -204,6 +204,7 @@ func (m *model) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) 
 	}
 	now, e := time.Now(), m.lookUp(l.Key)
 	expires := now.Add(l.Retain)
+	errs := func(always, byZero bug) bool { return m.bug == always || m.bug == byZero && ttl == 0 }
 	switch {
 	case e == nil && m.bug == extendOnlyWhatIsKnown:
 		return storage.ErrLeaseLost
@@ -214,10 +215,10 @@ func (m *model) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) 
 		case m.foreign(e, l) && m.bug == stepsUnfenced:
 			e.Record.Steps = l.Steps
 			return storage.ErrLeaseLost
-		case m.foreign(e, l) && m.bug != extendWithoutToken,
+		case m.foreign(e, l) && !errs(extendWithoutToken, extendByZeroWithoutToken),
 			e.State == storage.Expired && m.bug != tombstoneExtended,
-			e.isOver() && e.State != storage.Expired && m.bug != extendOfFinished,
-			e.leaseEnd.Before(now) && m.bug == extendOnlyInTime:
+			e.isOver() && e.State != storage.Expired && !errs(extendOfFinished, extendByZeroOfFinished),
+			e.leaseEnd.Before(now) && errs(extendOnlyInTime, extendByZeroOnlyInTime):
 			return storage.ErrLeaseLost
 		case m.bug == extendDoesNothing:
 			return nil
