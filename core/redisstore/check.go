@@ -18,11 +18,11 @@ var checkKey = strings.Repeat("f", 64)
 var _ storage.Checker = (*Store)(nil)
 
 // Check implements [storage.Checker] in one round trip. It tries each command that
-// Acquire, Complete, Release and Extend need, on a key that never exists. On a
-// cluster it asks one master. It does not check the replicas of [WaitReplicas]; a
-// claim does.
+// Acquire, Complete, Release and Extend need, and for an engine with a limit of scopes
+// those of Admit and Keep, on keys that never exist. On a cluster it asks one master. It
+// does not check the replicas of [WaitReplicas]; a claim does.
 func (s *Store) Check(ctx context.Context) error {
-	_, err := bounded(ctx, s, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.check(ctx) })
+	_, err := bounded(ctx, s, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.check(ctx, s.counts.Load()) })
 	return s.failure("check", checkKey, err)
 }
 
@@ -40,7 +40,7 @@ func (s *Store) permit(ctx context.Context) error {
 	for !s.permitted.Load() {
 		mine := &question{done: make(chan struct{})}
 		if s.question.CompareAndSwap(nil, mine) {
-			_, mine.err = bounded(ctx, s, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.check(ctx) })
+			_, mine.err = bounded(ctx, s, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.check(ctx, false) })
 			s.question.Store(nil)
 			close(mine.done)
 			return unlessItPasses(mine.err)
@@ -71,7 +71,7 @@ func unlessItPasses(err error) error {
 // check tries the commands and the scripts, and so loads the scripts into the server.
 // It also tries each command of the scripts by itself, because a script's error does
 // not name the refused command.
-func (s *Store) check(ctx context.Context) error {
+func (s *Store) check(ctx context.Context, counts bool) error {
 	key := s.prefix + checkKey
 	keys := []string{key}
 	if response, possible := s.responseKey(checkKey); possible {
@@ -91,6 +91,11 @@ func (s *Store) check(ctx context.Context) error {
 	replaceScript.Eval(ctx, pipeline, []string{key}, "none", "", 1, 1)
 	lookScript.Eval(ctx, pipeline, keys) // so that the first 409 finds it loaded
 	settleScript.EvalSha(ctx, pipeline, []string{key}, settling...)
+	if counts {
+		if err := tryCounts(ctx, pipeline, s.prefix); err != nil {
+			return err
+		}
+	}
 	tried, failed := pipeline.Exec(ctx)
 	var other error
 	for _, command := range tried {
@@ -107,6 +112,32 @@ func (s *Store) check(ctx context.Context) error {
 	}
 	s.permitted.Store(other == nil)
 	return other
+}
+
+// tryCounts tries the commands of counts, which change no key that does not exist, and loads the
+// scripts.
+func tryCounts(ctx context.Context, pipeline redis.Pipeliner, prefix string) error {
+	places, possible := keyApart(prefix, checkKey, placesSuffix)
+	window, _ := keyApart(prefix, checkKey, windowSuffix)
+	if !possible {
+		return errScopeBraces
+	}
+	pipeline.Time(ctx)
+	for _, command := range [][]any{
+		{"zadd", places, "xx", 0, ""},
+		{"zrem", places, ""},
+		{"zscore", places, ""},
+		{"zcard", places},
+		{"zremrangebyscore", places, "-inf", 0},
+		{"pexpire", places, 1},
+		{"get", window},
+	} {
+		pipeline.Do(ctx, command...)
+	}
+	keys := []string{places, window}
+	admitScript.Eval(ctx, pipeline, keys, "", 0, 0, 0, 0)
+	keepScript.Eval(ctx, pipeline, keys, "", 0)
+	return nil
 }
 
 // isForbidden reports whether the server refuses a command to this user, or to all

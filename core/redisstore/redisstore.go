@@ -189,7 +189,7 @@ func New(client redis.UniversalClient, options ...Option) *Store {
 	for _, option := range options {
 		option(s)
 	}
-	s.scopes = scopes{onScope(s, "admit", admitScript), onScope(s, "keep", keepScript)}
+	s.admit, s.keep = onScope(s, "admit", admitScript), onScope(s, "keep", keepScript)
 	s.replicas.find(client)
 	if pipeliner, merges := client.(*redis.AutoPipeliner); merges {
 		s.merges, s.deferred = true, deferredOf(pipeliner)

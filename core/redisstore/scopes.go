@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/oncekey/oncekey/core/storage"
@@ -18,6 +19,8 @@ const (
 type scopes struct {
 	// admit and keep run admitText and keepText over the keys of a scope.
 	admit, keep scopeCall
+	// counts: an engine limits scopes, so Check tries the commands of counts.
+	counts atomic.Bool
 }
 
 type scopeCall func(ctx context.Context, scope string, arguments ...any) ([]int64, error)
@@ -37,6 +40,13 @@ func (s *scopes) Admit(ctx context.Context, p storage.Place, ttl time.Duration, 
 func (s *scopes) Keep(ctx context.Context, p storage.Place, ttl time.Duration) error {
 	_, err := s.keep(ctx, p.Scope, p.Token[:], milliseconds(ttl))
 	return err
+}
+
+// Limits is the method that [storage.Limits] asks. From then on Check tries the commands that
+// counts need too: a user without a limit of scopes needs no right to them.
+func (s *scopes) Limits() bool {
+	s.counts.Store(true)
+	return true
 }
 
 // holdPlace is a Lua function that lets a place last until a time.

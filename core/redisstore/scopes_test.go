@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/storetest"
@@ -41,11 +42,50 @@ func TestLimiterConformance(t *testing.T) {
 	}
 }
 
+// Ready names each right that a limit of scopes needs and the user lacks, before the first request. Without a limit the store
+// needs none of them, and trying them leaves no key.
+func TestCheckOfTheRightsOfALimit(t *testing.T) {
+	t.Parallel()
+	rights, more := documentedLines(t)[0], documentedLines(t)[4]
+	server := redistest.Start(t)
+	admin := connect(t, server, nil)
+	must(t, admin.Do(t.Context(), rights...).Err())
+	unlimited := redisstore.New(connect(t, server, service))
+	limited := redisstore.New(connect(t, server, service))
+	engine, err := core.New(limited, core.SharedScope, core.WithScopeLimit(core.ScopeLimit{PerMinute: 1}))
+	must(t, err)
+	must(t, unlimited.Check(t.Context()))
+	must(t, admin.Do(t.Context(), more...).Err())
+	must(t, engine.Ready(t.Context()))
+	for _, word := range more {
+		granted, is := strings.CutPrefix(word.(string), "+")
+		if !is {
+			continue
+		}
+		must(t, admin.Do(t.Context(), "acl", "setuser", "payments", "-"+granted).Err())
+		err := engine.Ready(t.Context())
+		if !errors.Is(err, storage.ErrStoreForbidden) || !strings.Contains(err.Error(), "refuses "+strings.ToUpper(granted)+":") {
+			t.Errorf("without %s Ready returned %v", granted, err)
+		}
+		must(t, unlimited.Check(t.Context()))
+		must(t, admin.Do(t.Context(), "acl", "setuser", "payments", "+"+granted).Err())
+	}
+	must(t, engine.Ready(t.Context()))
+	if names := namesIn(t, admin); len(names) > 0 {
+		t.Errorf("trying the rights has left the keys %v", names)
+	}
+}
+
 // On a cluster both keys of a scope are in one slot, and two processes share the counts.
 func TestLimiterConformanceOnACluster(t *testing.T) {
 	t.Parallel()
 	cluster := startCluster(t)
 	limits(t, cluster)
+	checked := redisstore.New(cluster)
+	if !storage.Limits(checked) {
+		t.Error("the store does not count")
+	}
+	must(t, checked.Check(t.Context()))
 	for scope := range 20 {
 		place := storage.Place{Scope: fmt.Sprintf("%064x", scope), Token: storage.NewToken()}
 		for _, store := range []*redisstore.Store{redisstore.New(cluster), redisstore.New(cluster)} {
@@ -132,6 +172,10 @@ func TestScopesRefuseABrace(t *testing.T) {
 	store := redisstore.New(connect(t, redistest.Start(t), nil), redisstore.Prefix("a}"))
 	if _, err := store.Admit(t.Context(), aPlace(), time.Minute, oneKey); err == nil || !strings.Contains(err.Error(), "want a Prefix without braces") {
 		t.Errorf("Admit returned %v", err)
+	}
+	must(t, store.Check(t.Context()))
+	if !storage.Limits(store) || store.Check(t.Context()) == nil {
+		t.Error("Check of a store that is to count returned nil")
 	}
 	tagged := redisstore.New(connect(t, redistest.Start(t), nil), redisstore.Prefix("{shop}:"))
 	if _, err := tagged.Admit(t.Context(), aPlace(), time.Minute, oneKey); err != nil {

@@ -31,7 +31,9 @@ type Limiter interface {
 }
 
 // Limits reports whether a store is a Limiter. A wrapping store always implements Limiter,
-// and its Limits method reports whether the wrapped store is one.
+// and its Limits method reports whether the wrapped store is one. The engine asks once, for
+// core.WithScopeLimit: a store whose Check tries rights may learn from its own Limits method
+// that it needs those of Admit and Keep.
 func Limits(store Store) bool {
 	if wrapper, ok := store.(interface{ Limits() bool }); ok {
 		return wrapper.Limits()

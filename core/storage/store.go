@@ -185,9 +185,10 @@ type Result struct {
 type Checker interface {
 	Store
 	// Check returns nil when the store can be reached and this process has every
-	// right that Acquire, Complete, Release and Extend need. A missing right is an
-	// error that wraps ErrStoreForbidden and names the right. Check sends a request
-	// to the store each time, and changes no record.
+	// right that Acquire, Complete, Release and Extend need, and after a call of Limits
+	// those of Admit and Keep. A missing right is an error that wraps ErrStoreForbidden
+	// and names the right. Check sends a request to the store each time, and changes no
+	// record.
 	Check(ctx context.Context) error
 }
 
