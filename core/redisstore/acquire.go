@@ -175,10 +175,9 @@ func (s *Store) set(
 	_ = pipeline.BatchProcess(ctx, found, lives) // Exec sends the commands
 	name, _ := s.responseKey(key)
 	apart := pipeline.Get(ctx, name)
-	if _, failed := pipeline.Exec(ctx); failed != nil && found.Err() == nil && lives.Err() != nil {
-		found.SetErr(failed)
-	}
+	exec(ctx, pipeline)
 	if there, err = found.Bytes(); err == nil {
+		err = lives.Err()
 		response, _ = apart.Bytes() // its error is found again by lookClosely
 	}
 	return there, lifeLeft(lives.Val()), response, err

@@ -25,7 +25,7 @@ func (l *listing) candidates(ctx context.Context, keys []string) ([]string, erro
 	for i, key := range keys {
 		heads[i] = pipeline.GetRange(ctx, l.store.prefix+key, 0, plainSize-1)
 	}
-	_, _ = pipeline.Exec(ctx) // each command holds its error
+	exec(ctx, pipeline)
 	candidates := keys[:0]
 	for i, head := range heads {
 		if err := head.Err(); err != nil && !redis.HasErrorPrefix(err, "WRONGTYPE") {
@@ -90,7 +90,7 @@ func (l *listing) beginnings(
 		response, _ := l.store.responseKey(key)
 		replies[i] = run(ctx, pipeline, []string{l.store.prefix + key, response}, beginning)
 	}
-	_, _ = pipeline.Exec(ctx) // each command holds its error
+	exec(ctx, pipeline)
 	return replies
 }
 

@@ -96,9 +96,8 @@ func (s *Store) check(ctx context.Context, counts bool) error {
 			return err
 		}
 	}
-	tried, failed := pipeline.Exec(ctx)
 	var other error
-	for _, command := range tried {
+	for _, command := range exec(ctx, pipeline) {
 		switch err := command.Err(); {
 		case err == nil, errors.Is(err, redis.Nil), redis.HasErrorPrefix(err, "NOSCRIPT"):
 		case isForbidden(err):
@@ -106,9 +105,6 @@ func (s *Store) check(ctx context.Context, counts bool) error {
 		case other == nil:
 			other = err
 		}
-	}
-	if other == nil && len(tried) == 0 {
-		other = failed
 	}
 	s.permitted.Store(other == nil)
 	return other

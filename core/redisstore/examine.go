@@ -63,7 +63,8 @@ type examiner struct {
 	noInfo, noSettings error
 }
 
-// connect reads the sources. A server that refuses them can be reached.
+// connect reads the sources. A server that refuses them for want of a right can be reached, and one
+// that refuses the password cannot.
 func (e *examiner) connect(ctx context.Context) error {
 	_, err := bounded(ctx, e.store, func(ctx context.Context) (struct{}, error) {
 		var text string
@@ -83,7 +84,7 @@ func (e *examiner) connect(ctx context.Context) error {
 	if err == nil {
 		err = e.trip(ctx)
 	}
-	if isServerError(err) { // a right is missing
+	if isServerError(err) && (e.noInfo == nil || isForbidden(e.noInfo)) { // a right is missing
 		return nil
 	}
 	return err

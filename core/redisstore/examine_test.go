@@ -152,15 +152,20 @@ func TestExamineCluster(t *testing.T) {
 	wantFinding(t, findings, "client", storage.Look, "ContextTimeoutEnabled")
 }
 
-// Of a server that is down only the connection is judged.
+// Of a server that is down, or that refuses the password, only the connection is judged.
 func TestExamineUnreachable(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	rdb := connect(t, server, func(options *redis.Options) { options.MaxRetries = -1 })
-	server.Kill()
-	findings := examined(t, redisstore.New(rdb))
-	wantFinding(t, findings, "connection", storage.Mend, "refused")
-	for _, check := range checks[1:] {
-		wantFinding(t, findings, check, storage.Skipped, "mend the connection")
+	judged := func(rdb *redis.Client, want string) {
+		t.Helper()
+		findings := examined(t, redisstore.New(rdb))
+		wantFinding(t, findings, "connection", storage.Mend, want)
+		for _, check := range checks[1:] {
+			wantFinding(t, findings, check, storage.Skipped, "mend the connection")
+		}
 	}
+	judged(connect(t, server, func(options *redis.Options) { options.Username, options.Password = "app", "wrong" }), "WRONGPASS")
+	server.Kill()
+	judged(rdb, "refused")
 }

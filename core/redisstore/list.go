@@ -203,7 +203,7 @@ func (l *listing) scan(ctx context.Context, count int) (keys []string, err error
 		information = pipeline.ClusterInfo(ctx)
 	}
 	scanned := pipeline.Scan(ctx, l.at.Cursor, escapeGlob(l.store.prefix)+"*", int64(count))
-	_, _ = pipeline.Exec(ctx) // each command holds its error
+	exec(ctx, pipeline)
 	if information != nil && information.Err() == nil {
 		return nil, errHiddenMasters
 	}

@@ -93,3 +93,32 @@ func TestFaultsThatMayPass(t *testing.T) {
 		t.Errorf("without a server Complete returned %v, want an error that may pass", err)
 	}
 }
+
+// A server that refuses the connection itself is neither ready, nor empty, nor full of values that cannot be read. go-redis
+// leaves the commands of a pipeline without an error then.
+func TestConnectionThatIsRefused(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	must(t, connect(t, server, nil).Do(t.Context(), "config", "set", "requirepass", "secret").Err())
+	for want, change := range map[string]func(*redis.Options){
+		"WRONGPASS":                 func(options *redis.Options) { options.Password = "other" },
+		"DB index is out of range":  func(options *redis.Options) { options.Password, options.DB = "secret", 99 },
+		"invalid username-password": func(options *redis.Options) { options.Password, options.Protocol = "other", 2 },
+	} {
+		client := connect(t, server, change)
+		for name, store := range map[string]*redisstore.Store{
+			"client": redisstore.New(client), "AutoPipeline": redisstore.New(pipelined(t, client)),
+			"WaitReplicas": redisstore.New(client, redisstore.WaitReplicas(1, time.Second)),
+		} {
+			c := claim("key")
+			c.Remember = time.Hour
+			_, _, acquired := store.Acquire(t.Context(), c)
+			_, listed := store.List(t.Context(), storage.Filter{}, storage.Page{Limit: 10})
+			for call, err := range map[string]error{"Check": store.Check(t.Context()), "Acquire": acquired, "List": listed} {
+				if err == nil || !strings.Contains(err.Error(), want) || errors.Is(err, storage.ErrCorruptRecord) {
+					t.Errorf("%s, %s: %s returned %v", want, name, call, err)
+				}
+			}
+		}
+	}
+}

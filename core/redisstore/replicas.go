@@ -118,9 +118,7 @@ func (r *replicas) run(ctx context.Context, script script, keys []string, argume
 	// has lost the script.
 	reply = script.Eval(ctx, pipeline, keys, arguments...)
 	waited := pipeline.Do(ctx, "wait", r.wanted, limit.Milliseconds())
-	if _, failed := pipeline.Exec(ctx); failed != nil && reply.Err() == nil && waited.Err() == nil {
-		reply.SetErr(failed)
-	}
+	exec(ctx, pipeline)
 	switch have, err := waited.Int(); {
 	case err != nil:
 		return reply, fmt.Errorf("%w: want %d, and WAIT returned %w", ErrTooFewReplicas, r.wanted, err)

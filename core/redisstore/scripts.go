@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -48,6 +49,18 @@ func (s *Store) process(ctx context.Context, command redis.Cmder) error {
 		return s.deferred.Submit(ctx, command).WaitContext(ctx)
 	}
 	return s.client.Process(ctx, command)
+}
+
+// exec sends a pipeline, and returns its commands, each with its error. go-redis leaves all of them
+// without one when the server refuses the connection itself, for example its password.
+func exec(ctx context.Context, pipeline redis.Pipeliner) []redis.Cmder {
+	commands, err := pipeline.Exec(ctx)
+	if err != nil && !slices.ContainsFunc(commands, func(c redis.Cmder) bool { return c.Err() != nil }) {
+		for _, command := range commands {
+			command.SetErr(err)
+		}
+	}
+	return commands
 }
 
 // Results of settleScript.
