@@ -93,5 +93,11 @@ func TestDocumentedRightsOfSettings(t *testing.T) {
 		client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: nodes.Addrs(), Username: "payments", Password: "secret"})
 		t.Cleanup(func() { client.Close() })
 		serves(t, client)
+		for _, node := range nodes.Nodes() { // a client that is refused COMMAND asks for it before each command
+			stats := connect(t, node, nil).Info(t.Context(), "commandstats").Val()
+			if refused := regexp.MustCompile(`cmdstat_command:\S*rejected_calls=[1-9]\d*`).FindString(stats); refused != "" {
+				t.Errorf("a server counts %s", refused)
+			}
+		}
 	})
 }
