@@ -19,7 +19,7 @@ const hidden = "(hidden)"
 // a key/value DSN. The last @ ends the first of them, because the password may have one.
 var (
 	beforeHost = regexp.MustCompile(`://(.*)@`)
-	ofMySQL    = regexp.MustCompile(`^[^\s:/]+:(.*)@`)
+	ofMySQL    = regexp.MustCompile(`^[^\s:/]+:(/?[^/].*)@`) // no URL, whose user is no secret
 	ofPairs    = regexp.MustCompile(`(?i)(?:pass|secret|token|auth|key)[a-z0-9_-]*\s*=\s*`)
 	nextPair   = regexp.MustCompile(`(?i)[\s&](?:host|hostaddr|port|user|dbname|sslmode|[a-z]*timeout|application_name)\s*=`)
 )

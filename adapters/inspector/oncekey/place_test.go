@@ -5,6 +5,16 @@ import (
 	"testing"
 )
 
+// The name of the user is no secret: the doctor's GRANT names it.
+func TestOnlyThePasswordIsHidden(t *testing.T) {
+	t.Parallel()
+	for _, address := range []string{"postgres://shop:p%40ss@db/shop", "redis://shop:p%40ss@db/0", "host=db user=shop password=p@ss"} {
+		if got := replacing(secretsOf(address))(`GRANT SELECT ON shop.records TO "shop", p@ss`); got != `GRANT SELECT ON shop.records TO "shop", (hidden)` {
+			t.Errorf("%s: %s", address, got)
+		}
+	}
+}
+
 // No part of a password is in the fault of an address, whichever characters it has.
 func TestFaultsHaveNoPassword(t *testing.T) {
 	t.Parallel()
