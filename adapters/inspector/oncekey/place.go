@@ -233,6 +233,10 @@ func (p *place) pool() (*pgxpool.Pool, error) {
 	if err != nil {
 		return nil, usage("--postgres: the DSN cannot be read: %s", reasonOf(err))
 	}
+	// A server that accepts a connection and never responds would keep a sweep waiting for ever.
+	if limit, own := p.timeout(callTimeout), &config.ConnConfig.ConnectTimeout; *own == 0 || *own > limit {
+		*own = limit
+	}
 	pool, err := pgxpool.NewWithConfig(context.Background(), config)
 	if err != nil {
 		return nil, usage("--postgres: %s", reasonOf(err))

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"net"
 	"strings"
 	"testing"
+	"time"
 )
 
 // The name of the user is no secret: the doctor's GRANT names it.
@@ -11,6 +13,23 @@ func TestOnlyThePasswordIsHidden(t *testing.T) {
 	for _, address := range []string{"postgres://shop:p%40ss@db/shop", "redis://shop:p%40ss@db/0", "host=db user=shop password=p@ss"} {
 		if got := replacing(secretsOf(address))(`GRANT SELECT ON shop.records TO "shop", p@ss`); got != `GRANT SELECT ON shop.records TO "shop", (hidden)` {
 			t.Errorf("%s: %s", address, got)
+		}
+	}
+}
+
+// A database that accepts a connection and never responds keeps no command waiting for longer than --timeout.
+func TestSilentDatabase(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it does not wait
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	for _, args := range [][]string{{"sweep"}, {"migrate"}, {"migrate", "status"}, {"list"}} {
+		begin := time.Now()
+		text, code := said(t, append(args, "--timeout", "200ms", "--postgres", "postgres://shop:pw@"+silent.Addr().String()+"/shop")...)
+		if took := time.Since(begin); code != exitUnreachable || took > 10*time.Second || !strings.Contains(text, "records") && !strings.Contains(text, "pgstore") {
+			t.Errorf("%s: exit code %d after %s: %s", args, code, took, text)
 		}
 	}
 }

@@ -135,11 +135,11 @@ func (p *place) missingSteps(ctx context.Context) (pool *pgxpool.Pool, current i
 	table := p.Table + "_migrations"
 	var exists bool
 	if err := pool.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", pgx.QueryExecModeExec, table).Scan(&exists); err != nil {
-		return nil, 0, nil, databaseFault(err)
+		return nil, 0, nil, databaseFault(fmt.Errorf("read %s: %w", table, err))
 	}
 	if exists {
 		if err := pool.QueryRow(ctx, "SELECT coalesce(max(version), 0) FROM "+table, pgx.QueryExecModeExec).Scan(&current); err != nil {
-			return nil, 0, nil, databaseFault(err)
+			return nil, 0, nil, databaseFault(fmt.Errorf("read %s: %w", table, err))
 		}
 	}
 	all := pgstore.Migrations(option)
