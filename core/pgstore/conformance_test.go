@@ -89,6 +89,7 @@ func TestSettingsOfPools(t *testing.T) {
 	t.Parallel()
 	for _, setting := range []string{
 		"default_transaction_isolation=repeatable%20read", "default_transaction_isolation=serializable", "datestyle=German",
+		"quote_all_identifiers=on",
 		"default_query_exec_mode=cache_describe", "default_query_exec_mode=describe_exec", "default_query_exec_mode=exec",
 		"default_query_exec_mode=simple_protocol",
 	} {

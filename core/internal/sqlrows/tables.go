@@ -193,7 +193,7 @@ const mysqlASCII = ` CHARACTER SET ascii COLLATE ascii_bin`
 // without the store, and has a unique index of its own.
 const (
 	postgresqlTable = `
-SELECT a.attname, format_type(a.atttypid, a.atttypmod), NOT a.attnotnull, a.atthasdef OR a.attidentity <> '',
+SELECT a.attname, replace(format_type(a.atttypid, a.atttypmod), '"', ''), NOT a.attnotnull, a.atthasdef OR a.attidentity <> '',
 	EXISTS (SELECT 1 FROM pg_index AS i WHERE i.indrelid = a.attrelid AND i.indisunique AND i.indisvalid AND i.indimmediate
 		AND i.indpred IS NULL AND i.indexprs IS NULL AND i.indnkeyatts = 1 AND i.indkey[0] = a.attnum)
 FROM pg_attribute AS a WHERE a.attrelid = to_regclass('{table}') AND a.attnum > 0 AND NOT a.attisdropped`
