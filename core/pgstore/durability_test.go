@@ -167,6 +167,7 @@ func TestSynchronousStandbyLosesNothing(t *testing.T) {
 			const readOnlyTransaction = "25006"
 			fails(t, "Acquire", acquire(t.Context(), there, claim("new")).err, nil, readOnlyTransaction)
 		}
+		fails(t, "Check", there.Check(t.Context()), nil, "as on a standby") // nil lets a load balancer send requests
 	}
 	replica.Close()
 	standby.Stop()

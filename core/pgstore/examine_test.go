@@ -52,6 +52,7 @@ func TestExamineServer(t *testing.T) {
 	findings = examined(t, connect(t, standby.DSN()))
 	wantFinding(t, findings, "primary", storage.Mend, "lead the pool to the primary")
 	wantFinding(t, findings, "canary", storage.Mend, "read-only")
+	eventually(t, func() bool { return queryOne[int](t, admin, `SELECT count(*) FROM pg_stat_replication`) == 1 })
 	wantFinding(t, examine(""), "synchronous standbys", storage.Look, "1 standbys", "set synchronous_standby_names")
 	execute(t, admin, `ALTER SYSTEM SET synchronous_standby_names = 'nobody'`)
 	execute(t, admin, `SELECT pg_reload_conf()`)

@@ -122,6 +122,8 @@ type Store struct {
 	// pooled: there is a pooler before the server, and the next statement may run in
 	// another session.
 	pooled atomic.Bool
+	// readOnly: the server took no writes when the rights were read.
+	readOnly atomic.Bool
 
 	// records has the rules, and their statements for one record.
 	records    *sqlrows.Records

@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/oncekey/oncekey/core/internal/sqlrows"
@@ -9,14 +10,21 @@ import (
 
 // Check implements [storage.Checker]. It reads the role's rights, and the columns, types
 // and keys of its table. A table that is not as the migrations create it is a wrapped
-// storage.ErrNotStorable that names the column. The first claim of a process checks too. Check
-// also opens a connection for requests, so that no first request waits for it.
+// storage.ErrNotStorable that names the column. The first claim of a process checks too. A
+// server that takes no writes, such as a standby, is an error of Check alone, because it
+// replays. Check also opens a connection for requests, so that no first request waits for it.
 func (s *Store) Check(ctx context.Context) error {
-	if err := s.proof.Check(ctx); err != nil {
+	err := s.proof.Check(ctx)
+	if err == nil && s.readOnly.Load() {
+		err = errReadOnly
+	}
+	if err != nil {
 		return fmt.Errorf("pgstore: check: %w", s.explained(err))
 	}
 	return nil
 }
+
+var errReadOnly = errors.New("the server takes no writes: transaction_read_only is on, as on a standby")
 
 // prove opens one connection of the pool for requests, independently of the request that
 // first needed the connection: if a round trip takes 180 ms, opening a connection takes

@@ -15,11 +15,11 @@ import (
 // errNoTable reports a table that does not exist yet, or that the role cannot see.
 var errNoTable = errors.New("there is none that this role can see")
 
-// rightsStatement reads the role of the session, its backend, and the rights that it lacks to
+// rightsStatement reads the role of the session, its backend, whether it may write at all, and the rights that it lacks to
 // a table in a schema, or in the search path. It reads the catalogs, which are open to every
 // role. to_regclass would fail without USAGE.
 const rightsStatement = `
-SELECT current_user::text, pg_backend_pid()::bigint, c.oid IS NOT NULL, has_schema_privilege(n.oid, 'USAGE') IS FALSE,
+SELECT current_user::text, pg_backend_pid()::bigint, current_setting('transaction_read_only')::boolean, c.oid IS NOT NULL, has_schema_privilege(n.oid, 'USAGE') IS FALSE,
 	concat_ws(', ', CASE WHEN NOT has_table_privilege(c.oid, 'SELECT') THEN 'SELECT' END, CASE WHEN NOT has_table_privilege(c.oid, 'INSERT') THEN 'INSERT' END,
 		CASE WHEN NOT has_table_privilege(c.oid, 'UPDATE') THEN 'UPDATE' END, CASE WHEN NOT has_table_privilege(c.oid, 'DELETE') THEN 'DELETE' END)
 FROM (SELECT) AS one LEFT JOIN pg_namespace AS n ON n.nspname = lower('{schema}')
@@ -31,11 +31,12 @@ FROM (SELECT) AS one LEFT JOIN pg_namespace AS n ON n.nspname = lower('{schema}'
 func (s *Store) checkRights(ctx context.Context, on session) (backend int64, err error) {
 	schema, name := sqlrows.NameOf(s.table)
 	var role, onTable string
-	var there, noUsage bool
+	var readOnly, there, noUsage bool
 	text := strings.NewReplacer("{schema}", schema, "{name}", name).Replace(rightsStatement)
-	if err := on.one(ctx, text, &role, &backend, &there, &noUsage, &onTable); err != nil {
+	if err := on.one(ctx, text, &role, &backend, &readOnly, &there, &noUsage, &onTable); err != nil {
 		return 0, err
 	}
+	s.readOnly.Store(readOnly)
 	var grants []string
 	to := " TO " + pgx.Identifier{role}.Sanitize()
 	if noUsage {
