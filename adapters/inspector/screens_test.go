@@ -139,6 +139,8 @@ func TestStoreUnreachable(t *testing.T) {
 	if fault.Cause != errUnreachable.Error() {
 		t.Errorf("the fault is %+v", fault)
 	}
+	forbidden := newService(t, &brokenStore{Store: memstore.New(), err: storage.ErrStoreForbidden})
+	forbidden.wantPage(forbidden.get("/"), http.StatusServiceUnavailable, "The store refuses this process", "respond with 503 meanwhile, with FailOpen too")
 }
 
 func TestUnreadableRecords(t *testing.T) {
