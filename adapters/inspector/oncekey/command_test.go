@@ -56,6 +56,8 @@ func TestWrongUse(t *testing.T) {
 		{"forget --redis redis://localhost 28ad8396", "--why"},
 		{"forget --redis redis://localhost 28ad8396 --why=", "--why is empty"},
 		{"explain --redis redis://localhost /payments k --body @missing.json", "--body:"},
+		{"explain --redis redis://localhost /payments k --header X-Version=2", `--header is "X-Version=2": give NAME: VALUE`},
+		{"list --redis redis://localhost --timeout=-1s", "--timeout -1s: give a positive time"},
 		{"hash /payments ,", "key"},
 		{"sweep --redis redis://localhost", "give --postgres"},
 		{"sweep --postgres postgres://localhost --batch 0", "--batch 0"},

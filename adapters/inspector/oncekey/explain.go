@@ -26,6 +26,11 @@ func (c *explainCommand) Run(ctx context.Context, out *printer, where *place) er
 	if err != nil {
 		return usage("--body: %v", err)
 	}
+	for _, line := range c.Header {
+		if !strings.Contains(line, ":") {
+			return usage("--header is %q: give NAME: VALUE, such as \"X-Version: 2\"", line)
+		}
+	}
 	from, err := where.page(out)
 	if err != nil {
 		return err
