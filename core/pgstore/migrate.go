@@ -58,6 +58,9 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, options ...Option) error {
 		defer connection.Release()
 		return tables.Migrate(ctx, session{s.unprepared(connection)}, s.table)
 	})
+	if codeOf(err) == undefinedSchema {
+		return fmt.Errorf("pgstore: migrate: create the schema of %s first: %w", s.table, err)
+	}
 	if err != nil {
 		return fmt.Errorf("pgstore: migrate: %w", s.explained(err))
 	}

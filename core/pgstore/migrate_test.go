@@ -92,7 +92,7 @@ func TestTableIsProven(t *testing.T) {
 	t.Parallel()
 	pool := connect(t, postgrestest.Shared(t))
 	table := pgstore.Table("Shop.Records")
-	fails(t, "without its schema Migrate", pgstore.Migrate(t.Context(), pool, table), nil, "shop")
+	fails(t, "without its schema Migrate", pgstore.Migrate(t.Context(), pool, table), nil, "migrate: create the schema of Shop.Records first: ")
 	execute(t, pool, `CREATE SCHEMA shop`)
 	for _, step := range pgstore.Migrations(table) {
 		execute(t, pool, strings.Replace(step.SQL, " PRIMARY KEY", "", 1))
