@@ -77,6 +77,7 @@ func TestExamineFindsWrongTables(t *testing.T) {
 	}{
 		{"no disk", ``, "durability", storage.Mend, []string{"fsync off"}},
 		{"no table", `DROP TABLE oncekey_records`, "table and rights", storage.Mend, []string{"missing", "pgstore.Migrate"}},
+		{"a check by hand, in one line", `DROP TABLE oncekey_records`, "fillfactor", storage.Skipped, []string{"check by hand: SELECT (factor"}},
 		{"no versions", `DROP TABLE oncekey_records_migrations`, "schema version", storage.Skipped, []string{"pgstore.Migrate"}},
 		{"an old schema", `DELETE FROM oncekey_records_migrations`, "schema version", storage.Mend, []string{"version 0", "pgstore.Migrate"}},
 		{"a constraint", `ALTER TABLE oncekey_records ADD CONSTRAINT narrow CHECK (true)`, "constraints and triggers", storage.Look, []string{"narrow"}},

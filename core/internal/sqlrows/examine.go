@@ -44,7 +44,7 @@ func (c *Check) Examine(ctx context.Context, on Session, table string) storage.F
 		err = failed
 	}
 	if err != nil {
-		return examination.Skipped(c.Name, err.Error(), "check by hand: "+query)
+		return examination.Skipped(c.Name, err.Error(), "check by hand: "+strings.Join(strings.Fields(query), " "))
 	}
 	seen, grade, advice := c.Judge(value)
 	return storage.Finding{Check: c.Name, Grade: grade, Seen: seen, Advice: advice}
