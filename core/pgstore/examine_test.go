@@ -138,7 +138,7 @@ func TestExamineNamesGrants(t *testing.T) {
 	execute(t, r.admin, `ALTER TABLE oncekey.records ENABLE ROW LEVEL SECURITY`)
 	findings = examined(t, service, inSchema)
 	wantFinding(t, findings, "schema version", storage.Skipped, "let this role read oncekey.records_migrations")
-	wantFinding(t, findings, "table and rights", storage.Good, "oncekey.records")
+	wantFinding(t, findings, "table and rights", storage.Mend, "ALTER TABLE oncekey.records DISABLE ROW LEVEL SECURITY")
 	wantFinding(t, findings, "canary", storage.Mend, "claim: ", "row-level security")
 	execute(t, r.admin, `REVOKE UPDATE, DELETE ON oncekey.records FROM `+r.service)
 	wantFinding(t, examined(t, service, inSchema), "table and rights", storage.Mend, `GRANT UPDATE, DELETE ON oncekey.records TO`)

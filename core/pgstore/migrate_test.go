@@ -180,6 +180,21 @@ func TestMigrateNamesTheMissingRight(t *testing.T) {
 	must(t, pgstore.Migrate(t.Context(), pool, inSchema))
 }
 
+// Case 38: policies that let a role claim and not settle leave no right to grant.
+func TestRowLevelSecurity(t *testing.T) {
+	t.Parallel()
+	r := granted(t)
+	execute(t, r.admin, `ALTER TABLE oncekey.records ENABLE ROW LEVEL SECURITY;
+		CREATE POLICY reads ON oncekey.records FOR SELECT USING (true); CREATE POLICY adds ON oncekey.records FOR INSERT WITH CHECK (true)`)
+	store := pgstore.New(r.as(t, r.service), inSchema)
+	const remedy = "ALTER TABLE oncekey.records DISABLE ROW LEVEL SECURITY"
+	fails(t, "Acquire", acquire(t.Context(), store, claim("key")).err, storage.ErrNotStorable, remedy)
+	fails(t, "Check", store.Check(t.Context()), storage.ErrNotStorable, remedy)
+	finish(t, pgstore.New(r.as(t, r.owner), inSchema), "owned") // a table's owner is above its policies
+	execute(t, r.admin, remedy)
+	finish(t, store, "key")
+}
+
 // Case 38: a missing right is found before the first claim, and named. The GRANT of
 // the error helps without a restart. A right that is revoked later is permanent from then on,
 // and the next claim names it.

@@ -39,6 +39,10 @@ func TestMissingRight(t *testing.T) {
 		}
 		must(t, store.Check(t.Context()))
 		win(t, store, claim("key"))
+		if s.database == "postgresql" {
+			execute(t, db, `ALTER TABLE oncekey_records ENABLE ROW LEVEL SECURITY`)
+			fails(t, "Check", store.Check(t.Context()), storage.ErrNotStorable, "DISABLE ROW LEVEL SECURITY")
+		}
 	})
 }
 

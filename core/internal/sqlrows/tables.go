@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/oncekey/oncekey/core/internal/schema"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // Session runs statements without parameters, on one connection or on a pool.
@@ -190,13 +191,16 @@ var (
 const mysqlASCII = ` CHARACTER SET ascii COLLATE ascii_bin`
 
 // The queries for the columns of a table: name, type, whether it takes null, has a value
-// without the store, and has a unique index of its own.
+// without the store, and has a unique index of its own. A row without a name has a fault
+// of the connection: policies may accept a claim and refuse its settlement.
 const (
 	postgresqlTable = `
 SELECT a.attname, replace(format_type(a.atttypid, a.atttypmod), '"', ''), NOT a.attnotnull, a.atthasdef OR a.attidentity <> '',
 	EXISTS (SELECT 1 FROM pg_index AS i WHERE i.indrelid = a.attrelid AND i.indisunique AND i.indisvalid AND i.indimmediate
 		AND i.indpred IS NULL AND i.indexprs IS NULL AND i.indnkeyatts = 1 AND i.indkey[0] = a.attnum)
-FROM pg_attribute AS a WHERE a.attrelid = to_regclass('{table}') AND a.attnum > 0 AND NOT a.attisdropped`
+FROM pg_attribute AS a WHERE a.attrelid = to_regclass('{table}') AND a.attnum > 0 AND NOT a.attisdropped
+UNION ALL SELECT '', 'row-level security is active for role ' || quote_ident(current_user) || ', run: ALTER TABLE {table} DISABLE ROW LEVEL SECURITY',
+	false, true, false WHERE row_security_active(to_regclass('{table}'))`
 
 	mysqlTable = `
 SELECT c.column_name, c.column_type, c.is_nullable = 'YES', c.column_default IS NOT NULL OR c.extra <> '',
@@ -219,15 +223,23 @@ var displayWidth = regexp.MustCompile(`^(smallint|bigint)\(\d+\)$`)
 // Prove returns an error unless the table is as expected.
 func (d *Tables) Prove(ctx context.Context, on Session, table string) error {
 	var found []schema.Found
+	var faulty string
 	err := on.Each(ctx, InTable(table, d.Describe), func(scan func(into ...any) error) error {
 		var f schema.Found
 		err := scan(&f.Name, &f.Type, &f.Null, &f.Filled, &f.Unique)
 		f.Type = displayWidth.ReplaceAllString(f.Type, "$1")
+		if f.Name == "" {
+			faulty = f.Type
+			return err
+		}
 		found = append(found, f)
 		return err
 	})
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case faulty != "":
+		return fmt.Errorf("%w: table %s: %s", storage.ErrNotStorable, table, faulty)
 	}
 	expected := d.expected(templates(d.Database))
 	return expected.Prove(table, found)
