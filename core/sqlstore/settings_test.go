@@ -44,6 +44,19 @@ func TestSettingsOfPools(t *testing.T) {
 	}
 }
 
+// A connection that commits nothing would keep no record, and each claim would block those of other processes.
+func TestConnectionThatDoesNotCommit(t *testing.T) {
+	t.Parallel()
+	over(t, ofMySQL, func(t *testing.T, s setUp) {
+		dsn := s.dsn(t)
+		must(t, sqlstore.Migrate(t.Context(), s.connect(t, dsn), s.dialect))
+		store := sqlstore.New(s.connect(t, dsn+"?autocommit=0"), s.dialect)
+		_, _, err := store.Acquire(t.Context(), claim("key"))
+		fails(t, "Acquire", err, storage.ErrNotStorable, "set autocommit=1")
+		fails(t, "Check", store.Check(t.Context()), storage.ErrNotStorable, "set autocommit=1")
+	})
+}
+
 // Examine names the settings that lose records, and those that hold.
 func TestExamine(t *testing.T) {
 	t.Parallel()
