@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"net/http"
 
 	"github.com/oncekey/oncekey/core/event"
@@ -211,22 +210,6 @@ func (e *Engine) Refuse(w http.ResponseWriter, r *http.Request, route *Route, re
 // event contains the reason.
 func (e *Engine) Warn(r *http.Request, route *Route, reason error) {
 	unread(&e.shared, r, route).report(r.Context(), &event.Event{Result: event.WrongSetup, Err: reason})
-}
-
-// serveUnguarded serves a method that the policy does not guard. It reports a PUT or DELETE,
-// once for each route: both methods change resources, and are not among the default Methods.
-// A request without a handler, which any client can send, is none.
-func serveUnguarded(e *Engine, w http.ResponseWriter, r *http.Request, route *Route, next http.Handler) {
-	if r.Method != http.MethodPut && r.Method != http.MethodDelete || route.unguarded.Load() {
-		next.ServeHTTP(w, r)
-		return
-	}
-	var seen responseSeen
-	seen.watch(w, func(w http.ResponseWriter) { next.ServeHTTP(w, r) })
-	if status := seen.status(); status != http.StatusNotFound && status != http.StatusMethodNotAllowed && route.unguarded.first() {
-		e.Warn(r, route, fmt.Errorf(
-			"oncekey: the policy declared at %s does not guard %s: add policy.Methods(%q), or mount it on the other routes only", route.place, r.Method, r.Method))
-	}
 }
 
 // skips calls the policy's SkipIf, and reports a request that it skips. A panic is

@@ -3,6 +3,7 @@ package core
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"strconv"
@@ -57,6 +58,22 @@ func watch(w http.ResponseWriter, r *http.Request, run *Run, next http.Handler) 
 	}()
 	seen.watch(w, func(w http.ResponseWriter) { next.ServeHTTP(w, r) })
 	outcome.Panicked = false
+}
+
+// serveUnguarded serves a method that the policy does not guard. It reports a PUT or DELETE,
+// once for each route: both methods change resources, and are not among the default Methods.
+// A request without a handler, which any client can send, is none.
+func serveUnguarded(e *Engine, w http.ResponseWriter, r *http.Request, route *Route, next http.Handler) {
+	if r.Method != http.MethodPut && r.Method != http.MethodDelete || route.unguarded.Load() {
+		next.ServeHTTP(w, r)
+		return
+	}
+	var seen responseSeen
+	seen.watch(w, func(w http.ResponseWriter) { next.ServeHTTP(w, r) })
+	if status := seen.status(); status != http.StatusNotFound && status != http.StatusMethodNotAllowed && route.unguarded.first() {
+		e.Warn(r, route, fmt.Errorf(
+			"oncekey: the policy declared at %s does not guard %s: add policy.Methods(%q), or mount it on the other routes only", route.place, r.Method, r.Method))
+	}
 }
 
 // responseSeen records facts about a response that the guard does not buffer.
