@@ -53,6 +53,7 @@ func TestNewRefusesNonsense(t *testing.T) {
 		{options(core.WithKeyHeader("host")), `WithKeyHeader is given "host": give a header name`},
 		{options(core.WithKeyHeader("X-Key", "x-key")), `WithKeyHeader is given "x-key" twice: once is enough`},
 		{options(core.WithReplayHeader("X Replay")), `WithReplayHeader is given "X Replay"`},
+		{options(core.WithReplayHeader("Trailer:Again")), `WithReplayHeader is given "Trailer:Again"`},
 		{options(core.WithSettleBudget(0)), "WithSettleBudget is given 0s"},
 		{options(core.WithMaxUnsettled(0)), "WithMaxUnsettled is given 0"},
 		{options(core.WithExpiryHeader("")), `WithExpiryHeader is given "": give a header name`},

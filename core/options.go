@@ -13,7 +13,6 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/oncekey/oncekey/core/event"
-	"github.com/oncekey/oncekey/core/internal/wire"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/policy"
@@ -47,8 +46,8 @@ func WithProblemWriter(write problem.Writer) Option {
 // X-Idempotent-Replay.
 func WithReplayHeader(name string) Option {
 	return func(e *Engine) error {
-		if !wire.IsFieldName(name) {
-			return fmt.Errorf("oncekey: WithReplayHeader is given %q: give a header name", name)
+		if !httpguts.ValidHeaderFieldName(name) {
+			return fmt.Errorf("oncekey: WithReplayHeader is given %q: give a header name, such as Idempotent-Replayed", name)
 		}
 		e.responder.replayHeader = http.CanonicalHeaderKey(name)
 		return nil
