@@ -266,7 +266,7 @@ func ApplyHeader(h storage.Header, target http.Header, spare []string) {
 
 // IsValidField reports whether HTTP allows the field.
 func IsValidField(f storage.Field) bool {
-	return IsFieldName(f.Name) && httpguts.ValidHeaderFieldValue(f.Value)
+	return isFieldName(f.Name) && httpguts.ValidHeaderFieldValue(f.Value)
 }
 
 // ValidFields returns the fields of h that HTTP allows.
@@ -282,8 +282,8 @@ func Without(h storage.Header, dropped func(storage.Field) bool) storage.Header 
 	return slices.DeleteFunc(slices.Clone(h), dropped)
 }
 
-// IsFieldName reports whether HTTP allows the name. "Trailer:Name" is net/http's
+// isFieldName reports whether HTTP allows the name. "Trailer:Name" is net/http's
 // spelling of a trailer.
-func IsFieldName(name string) bool {
+func isFieldName(name string) bool {
 	return httpguts.ValidHeaderFieldName(strings.TrimPrefix(name, http.TrailerPrefix))
 }
