@@ -108,7 +108,7 @@ func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, route *Route, nex
 		e.responder.echoKey(w.Header(), r)
 	}
 	if !route.Guards(r.Method) {
-		serveUnguarded(e, w, r, route, next)
+		serveUnguarded(&e.shared, w, r, route, next)
 		return
 	}
 	if route.policy.SkipIf != nil && skips(&e.shared, r, route) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/felixge/httpsnoop"
 
+	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/internal/wire"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/failure"
@@ -63,7 +64,7 @@ func watch(w http.ResponseWriter, r *http.Request, run *Run, next http.Handler) 
 // serveUnguarded serves a method that the policy does not guard. It reports a PUT or DELETE,
 // once for each route: both methods change resources, and are not among the default Methods.
 // A request without a handler, which any client can send, is none.
-func serveUnguarded(e *Engine, w http.ResponseWriter, r *http.Request, route *Route, next http.Handler) {
+func serveUnguarded(s *shared, w http.ResponseWriter, r *http.Request, route *Route, next http.Handler) {
 	if r.Method != http.MethodPut && r.Method != http.MethodDelete || route.unguarded.Load() {
 		next.ServeHTTP(w, r)
 		return
@@ -71,8 +72,8 @@ func serveUnguarded(e *Engine, w http.ResponseWriter, r *http.Request, route *Ro
 	var seen responseSeen
 	seen.watch(w, func(w http.ResponseWriter) { next.ServeHTTP(w, r) })
 	if status := seen.status(); status != http.StatusNotFound && status != http.StatusMethodNotAllowed && route.unguarded.first() {
-		e.Warn(r, route, fmt.Errorf(
-			"oncekey: the policy declared at %s does not guard %s: add policy.Methods(%q), or mount it on the other routes only", route.place, r.Method, r.Method))
+		unread(s, r, route).report(r.Context(), &event.Event{Result: event.WrongSetup, Err: fmt.Errorf(
+			"oncekey: the policy declared at %s does not guard %s: add policy.Methods(%q), or mount it on the other routes only", route.place, r.Method, r.Method)})
 	}
 }
 
