@@ -97,6 +97,21 @@ var lateCases = []planned{
 		}),
 	},
 	{
+		// The minute of a limit begins with a key inside of core.Do. Two keys run after it.
+		name: "a limit counts a key inside of core.Do",
+		plan: Plan{
+			Policy: with(func(p *Policy) { p.Optional = true }),
+			Pods:   pods(1),
+			Limit:  core.ScopeLimit{PerMinute: 2},
+			Requests: []Request{
+				{ID: 0, At: ms, Key: 0, NoKey: true, Handler: []Step{{Do: CallDo}}},
+				{ID: 1, At: 10 * time.Second, Key: 1, Handler: []Step{{Do: Effect}}},
+				{ID: 2, At: 61 * time.Second, Key: 2, Handler: []Step{{Do: Effect}}},
+				{ID: 3, At: 61 * time.Second, Key: 3, Handler: []Step{{Do: Effect}}},
+			},
+		},
+	},
+	{
 		// The result of a step reaches the store with an Abandon, after the store has forgotten
 		// the key. The RecoverFunc is told of the step.
 		name: "an Abandon comes after the record's time",

@@ -120,11 +120,18 @@ func drawLimit(d *dice, p *Plan) {
 	}
 }
 
+// isPlace reports whether the store has given or renewed a place.
+func (f *Fact) isPlace() bool {
+	return f.Kind == Applied && (f.Op == Admit && f.Text == isAdmitted || f.Op == KeepPlace && f.Text == "kept")
+}
+
 // addPlace adds a call about the place of a key in the limit of its scope.
 func (r *run) addPlace(f *Fact) {
 	switch {
-	case f.Op == Admit && f.Kind == Applied && f.Text == isAdmitted, f.Op == KeepPlace && f.Kind == Applied && f.Text == "kept":
-		r.placed = append(r.placed, f)
+	case f.isPlace():
+		if r.placed = append(r.placed, f); r.counted == 0 {
+			r.counted = f.At
+		}
 	case f.Op == Admit && f.Kind == Returned:
 		r.admission = f
 	}
@@ -255,8 +262,8 @@ func (j *judge) limits() {
 	var first time.Duration
 	started := 0
 	for _, r := range j.order {
-		if len(r.placed) > 0 && (first == 0 || r.placed[0].At < first) {
-			first = r.placed[0].At
+		if r.counted > 0 && (first == 0 || r.counted < first) {
+			first = r.counted
 		}
 	}
 	for _, r := range j.order {

@@ -67,8 +67,9 @@ type run struct {
 
 	inquiry *inquiry // nil, if the run is no question of a reconciler
 
-	placed    []*Fact // calls that gave or renewed the run's place in the limit of its scope
-	admission *Fact   // the store's last reply about it
+	placed    []*Fact       // calls that gave or renewed the run's place in the limit of its scope
+	counted   time.Duration // when the limit first counted the key, or one inside of core.Do
+	admission *Fact         // the store's last reply about it
 
 	refused      time.Duration // when the process learned that the store refuses the response for good
 	refusedAgain time.Duration // when the store got the response once more
@@ -131,12 +132,14 @@ func runsOf(p *Plan, h History) (order []*run, byID map[int]*run) {
 }
 
 func (r *run) addInner(f *Fact) {
-	switch f.Kind {
-	case Took:
+	switch {
+	case f.Kind == Took:
 		r.nested = append(r.nested, f)
-	default:
-		r.faulty = r.faulty || f.has(Faulty)
+		return
+	case f.isPlace() && r.counted == 0:
+		r.counted = f.At
 	}
+	r.faulty = r.faulty || f.has(Faulty)
 }
 
 func (r *run) add(p *Plan, f *Fact) {
