@@ -2,7 +2,6 @@ package inspector
 
 import (
 	"encoding/json"
-	"math"
 	"net/http"
 	"regexp"
 	"slices"
@@ -179,18 +178,18 @@ func headersOf(lines string) http.Header {
 }
 
 // policyFor returns the route that an operator has chosen, or else the one that serves the
-// path: of several, the one whose pattern names most of it.
+// path: of several, the one whose pattern names most of it. A route can be chosen as the list
+// shows it, too.
 func (p *Page) policyFor(chosen string, retry core.Retry) (*core.Route, string) {
 	var found *core.Route
-	var name string
-	best := -1
+	var name, best string
+	shown := endpointsOf(p.engine)
 	for _, route := range p.engine.Routes() {
 		for _, e := range route.Endpoints() {
-			isChosen := chosen != "" && e.String() == chosen
-			if isChosen {
+			if chosen != "" && (e.String() == chosen || shown[e.Pattern] == chosen) {
 				return route, e.String()
 			}
-			if named := closeness(e.Pattern); chosen == "" && named > best && serves(e, retry.Method, retry.Target) {
+			if named := closeness(e); chosen == "" && named > best && serves(e, retry.Method, retry.Target) {
 				found, name, best = route, e.String(), named
 			}
 		}
@@ -198,18 +197,42 @@ func (p *Page) policyFor(chosen string, retry core.Retry) (*core.Route, string) 
 	return found, name
 }
 
-// closeness is the higher, the more text a pattern has before its first parameter. A parameter
-// that is the whole rest of a path is less than one that is a segment.
-func closeness(pattern string) int {
-	_, path, _ := strings.Cut(pattern, "/") // behind the method and the host of net/http
-	switch at := strings.IndexAny(path, "{:*"); {
-	case at < 0:
-		return math.MaxInt
-	case strings.Contains(path, "*"), strings.HasSuffix(path, "...}"):
-		return 2 * at
-	default:
-		return 2*at + 1
+// closeness is the higher, the earlier a pattern has text where another one has a parameter:
+// a 2 for each segment of text, 1 for a parameter, and 0 for the rest of a path.
+func closeness(e core.Endpoint) string {
+	var all strings.Builder
+	for _, segment := range segmentsOf(e) {
+		switch {
+		case isRest(segment):
+			all.WriteByte('0')
+		case isParameter(segment):
+			all.WriteByte('1')
+		default:
+			all.WriteByte('2')
+		}
 	}
+	return all.String()
+}
+
+// segmentsOf returns the segments of a pattern of net/http, chi or gin. net/http's "/files/"
+// serves all paths below it.
+func segmentsOf(e core.Endpoint) []string {
+	pattern, ofMux := strings.CutPrefix(e.Pattern, e.Method+" ")
+	if at := strings.Index(pattern, "/"); at > 0 { // a host
+		pattern = pattern[at:]
+	}
+	if ofMux && strings.HasSuffix(pattern, "/") {
+		pattern += "*"
+	}
+	return strings.Split(strings.TrimSuffix(pattern, "{$}"), "/")
+}
+
+func isRest(segment string) bool {
+	return strings.HasPrefix(segment, "*") || strings.HasSuffix(segment, "...}")
+}
+
+func isParameter(segment string) bool {
+	return strings.HasPrefix(segment, "{") || strings.HasPrefix(segment, ":")
 }
 
 // unrouted are the methods of functions and tools, which have a name and no path.
@@ -217,23 +240,16 @@ var unrouted = []string{storage.MethodCall, storage.MethodTool}
 
 // serves reports whether a pattern of net/http, chi or gin can serve a path.
 func serves(e core.Endpoint, method, target string) bool {
-	path, _, _ := strings.Cut(target, "?")
-	pattern := strings.TrimSuffix(strings.TrimPrefix(e.Pattern, e.Method+" "), "{$}")
 	if e.Method != method || slices.Contains(unrouted, method) {
-		return e.Method == method && pattern == target
+		return e.Method == method && strings.TrimPrefix(e.Pattern, e.Method+" ") == target
 	}
-	if at := strings.Index(pattern, "/"); at > 0 { // a host
-		pattern = pattern[at:]
-	}
-	want, got := strings.Split(pattern, "/"), strings.Split(path, "/")
+	path, _, _ := strings.Cut(target, "?")
+	want, got := segmentsOf(e), strings.Split(path, "/")
 	for i, segment := range want {
 		switch {
-		case strings.HasPrefix(segment, "*") || strings.HasSuffix(segment, "...}"):
-			return true
-		case i >= len(got):
-			return false
-		case strings.HasPrefix(segment, "{") || strings.HasPrefix(segment, ":"):
-		case segment != got[i]:
+		case isRest(segment):
+			return len(got) > i
+		case i >= len(got), isParameter(segment) && got[i] == "", !isParameter(segment) && segment != got[i]:
 			return false
 		}
 	}

@@ -170,6 +170,9 @@ func TestServes(t *testing.T) {
 		{"POST", "POST /payments/{$}", "/payments/", true},
 		{"POST", "POST /payments/{$}", "/payments/7", false},
 		{"POST", "POST /{$}", "/payments", false},
+		{"POST", "POST /files/", "/files/a/b", true},
+		{"POST", "/files/", "/files/a", false},
+		{"POST", "/payments/{id}", "/payments/", false},
 		{"PATCH", "/payments", "/payments", false},
 		{"CALL", "charge card", "charge card", true},
 		{"CALL", "charge", "charge card", false},
@@ -182,6 +185,22 @@ func TestServes(t *testing.T) {
 		}
 		if got := serves(core.Endpoint{Method: method, Pattern: test.pattern}, test.method, test.path); got != test.want {
 			t.Errorf("%s %s serves %s: %t, want %t", method, test.pattern, test.path, got, test.want)
+		}
+	}
+}
+
+// Of two patterns that serve a path, the first of each pair names more of it.
+func TestCloseness(t *testing.T) {
+	t.Parallel()
+	for closer, other := range map[string]string{
+		"POST /{a}/items":   "POST /{a}/{b}",
+		"POST /orders/{$}":  "POST /orders/",
+		"POST /orders/{id}": "POST /orders/{rest...}",
+		"/orders/new":       "/orders/:id",
+		"/orders/:id":       "/orders/*rest",
+	} {
+		if a, b := closeness(core.Endpoint{Method: "POST", Pattern: closer}), closeness(core.Endpoint{Method: "POST", Pattern: other}); a <= b {
+			t.Errorf("%s has %s, and %s has %s", closer, a, other, b)
 		}
 	}
 }
