@@ -57,3 +57,15 @@ func TestStatuses(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
+
+// A text that is not UTF-8 is as readable as gRPC would make it, and the outcome is known.
+func TestRecoveredErrorThatIsNotUTF8(t *testing.T) {
+	t.Parallel()
+	found, err := Recovered(nil, &status.Status{Code: int32(code.Code_NOT_FOUND), Message: "no \xff"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := readStatus(found.Status, found.Body); s.GetMessage() != "no \uFFFD" || s.GetCode() != int32(code.Code_NOT_FOUND) {
+		t.Errorf("got %v", s)
+	}
+}

@@ -68,13 +68,19 @@ func writeProblem(w http.ResponseWriter, _ *http.Request, p problem.Problem) {
 	writeStatus(w, p.Status, statusOf(&p))
 }
 
-func writeStatus(w http.ResponseWriter, httpStatus int, s *status.Status) {
+// marshal encodes a status. A byte of its text that is not UTF-8 becomes U+FFFD, as gRPC sends
+// it, and the details go.
+func marshal(s *status.Status) []byte {
 	body, err := proto.Marshal(s)
-	if err != nil { // a text that is not UTF-8: gRPC sends such a byte as U+FFFD, and no details
+	if err != nil {
 		body, _ = proto.Marshal(&status.Status{Code: s.GetCode(), Message: string([]rune(s.GetMessage()))})
 	}
+	return body
+}
+
+func writeStatus(w http.ResponseWriter, httpStatus int, s *status.Status) {
 	w.WriteHeader(httpStatus)
-	_, _ = w.Write(body) // a writer of this package or of core fails only when the response is not sent
+	_, _ = w.Write(marshal(s)) // a writer of this package or of core fails only when the response is not sent
 }
 
 // readStatus returns the error of a stored response. A RecoverFunc may have written
@@ -90,8 +96,7 @@ func readStatus(httpStatus int, body []byte) *status.Status {
 // Recovered returns the response of a policy.RecoverFunc: a message, or an error.
 func Recovered(message proto.Message, failed *status.Status) (*policy.Response, error) {
 	if HTTPStatus(failed.GetCode()) >= http.StatusBadRequest {
-		body, err := proto.Marshal(failed)
-		return &policy.Response{Status: HTTPStatus(failed.GetCode()), Body: body}, err
+		return &policy.Response{Status: HTTPStatus(failed.GetCode()), Body: marshal(failed)}, nil
 	}
 	body, err := proto.Marshal(message)
 	return &policy.Response{Status: http.StatusOK, Body: body}, err
