@@ -60,19 +60,19 @@ func retryAfterOf(result mcp.Result) time.Duration {
 func retryAfterIn(text []byte) time.Duration {
 	type problem struct {
 		RetryAfter float64 `json:"retry_after"`
+		Details    struct {
+			RetryAfter float64 `json:"retry_after"`
+		} `json:"details"`
 	}
 	var body struct {
 		problem
 		Envelope problem   `json:"adcp_error"`
 		Errors   []problem `json:"errors"`
 	}
-	if json.Unmarshal(text, &body) != nil {
-		return 0
+	_ = json.Unmarshal(text, &body) // a member of another type leaves the others
+	var seconds float64
+	for _, p := range append([]problem{body.problem, body.Envelope}, body.Errors[:min(1, len(body.Errors))]...) {
+		seconds = cmp.Or(seconds, p.RetryAfter, p.Details.RetryAfter)
 	}
-	first := problem{}
-	if len(body.Errors) > 0 {
-		first = body.Errors[0]
-	}
-	seconds := cmp.Or(body.RetryAfter, body.Envelope.RetryAfter, first.RetryAfter)
 	return time.Duration(min(max(seconds, 0), 3600) * float64(time.Second))
 }
