@@ -133,6 +133,15 @@ func TestUnguardedPutWithoutAHandler(t *testing.T) {
 	})
 }
 
+func TestUnguardedPutThatPanics(t *testing.T) {
+	t.Parallel()
+	onEveryRouter(t, func(t *testing.T, m mounting) {
+		s := m.start(t, program{method: http.MethodPut, handler: func(http.ResponseWriter, *http.Request) { panic("broken") }})
+		s.try(payment("", func(r *http.Request) { r.Method = http.MethodPut }))
+		s.reported(event.WrongSetup, 1)
+	})
+}
+
 func TestMethodsOfThePolicy(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {

@@ -70,11 +70,13 @@ func serveUnguarded(s *shared, w http.ResponseWriter, r *http.Request, route *Ro
 		return
 	}
 	var seen responseSeen
+	defer func() { // also after a panic
+		if status := seen.status(); status != http.StatusNotFound && status != http.StatusMethodNotAllowed && route.unguarded.first() {
+			unread(s, r, route).report(r.Context(), &event.Event{Result: event.WrongSetup, Err: fmt.Errorf(
+				"oncekey: the policy declared at %s does not guard %s: add policy.Methods(%q), or mount it on the other routes only", route.place, r.Method, r.Method)})
+		}
+	}()
 	seen.watch(w, func(w http.ResponseWriter) { next.ServeHTTP(w, r) })
-	if status := seen.status(); status != http.StatusNotFound && status != http.StatusMethodNotAllowed && route.unguarded.first() {
-		unread(s, r, route).report(r.Context(), &event.Event{Result: event.WrongSetup, Err: fmt.Errorf(
-			"oncekey: the policy declared at %s does not guard %s: add policy.Methods(%q), or mount it on the other routes only", route.place, r.Method, r.Method)})
-	}
 }
 
 // responseSeen records facts about a response that the guard does not buffer.
