@@ -22,7 +22,8 @@ import (
 // and not at the table. For this the first request replaces the handlers of the
 // routers below the table. A router that is mounted outside of the table too keeps its
 // handlers, and is guarded for paths that are not rewritten. Two outermost routers must
-// not share a router below a table.
+// not share a router below a table. Middleware outside of the table must not search the
+// routes (middleware.GetHead, chi.Routes.Match) beside the first request: mount it inside.
 //
 // The table sees routes through Mount and Route, but not below handlers that are not
 // chi routers. A row for such a route guards the paths that match it, and Audit reports

@@ -57,7 +57,8 @@
 //
 // A result that asks for input (SEP-2322) is never stored. Its key is released, steps that
 // core.Step has recorded stay, and the call with the input continues under the same key. The
-// same holds for the code -32042, by which a tool asks its user to visit a URL.
+// code -32042, by which a tool asks its user to visit a URL, releases the key too: call again
+// under the same key, with Send by WithKey around both calls.
 //
 // # Sessions
 //

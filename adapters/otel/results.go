@@ -79,8 +79,8 @@ func effectsOf(result event.Result) effect {
 
 // of adds what the result does not tell: that a renewal of the lease has failed, and that
 // the event ends its run. A lease is lost to a renewal or to the settlement, for example
-// (see event.Event.Ends). A wrong setup without a code is a warning about a request that
-// has a decision of its own.
+// (see event.Event.Ends). A wrong setup without a code is a warning: the request may
+// have a decision of its own.
 func (e effect) of(happened *event.Event) effect {
 	if happened.Result == event.WrongSetup && happened.Code == "" {
 		return isSettlement | marksSpan | isFailure

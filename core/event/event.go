@@ -37,7 +37,7 @@ const (
 	Unavailable    Result = "unavailable"     // 503: store unavailable, or shutting down
 	NoKey          Result = "no_key"          // no key, and none required: ran unguarded
 	Skipped        Result = "skipped"         // policy.SkipIf let the request pass: ran unguarded
-	WrongSetup     Result = "wrong_setup"     // refused with 500, or let pass (no Code): Err names the setting to change
+	WrongSetup     Result = "wrong_setup"     // refused with 500, or a warning (no Code): Err names the setting to change
 )
 
 // Settlements: one for each run, more when the store fails.

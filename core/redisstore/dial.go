@@ -206,8 +206,7 @@ const (
 // warmer opens connections in the background after calls ran out of time. A new
 // connection costs several round trips before its first command. To a distant server
 // they take longer than a call may take, and a call that is given up closes its
-// connection. Without the warmer no call to such a server would ever succeed (case
-// 46).
+// connection. Without the warmer no call to such a server would ever succeed.
 type warmer struct {
 	failed atomic.Int32 // calls since the last round
 	busy   atomic.Bool

@@ -17,8 +17,7 @@ type script struct {
 
 func newScript(text string) script { return script{redis.NewScript(text), text} }
 
-// run sends a script's digest, and its text after a server has lost the script (case
-// 15).
+// run sends a script's digest, and its text after a server has lost the script.
 func (s *Store) run(ctx context.Context, script script, keys []string, arguments ...any) *redis.Cmd {
 	reply := s.evaluate(ctx, "evalsha", script.Hash(), keys, arguments)
 	if err := reply.Err(); err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") { // HasErrorPrefix allocates
