@@ -125,7 +125,7 @@ func Send(o ClientOptions) (mcp.Middleware, error) {
 		o.OnRetry = func(Retry) {}
 	}
 	places := append(defaultPlaces(), o.KeyIn)
-	c := &client{ClientOptions: o, limits: limits, keys: newKeyFinder(places, ""), lists: newToolLists(min(limits.AttemptTimeout, limits.MaxTime/2))}
+	c := &client{ClientOptions: o, limits: limits, keys: newKeyFinder(places, ""), lists: newToolLists(limits.AttemptTimeout)}
 	return c.middleware, nil
 }
 
