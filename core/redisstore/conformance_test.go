@@ -90,7 +90,7 @@ func conformUpTo(t *testing.T, tooLarge int, client redis.UniversalClient, optio
 			prefix := redisstore.Prefix(fmt.Sprintf("oncekey:case%d:", cases.Add(1)))
 			return redisstore.New(client, append([]redisstore.Option{prefix}, options...)...)
 		},
-		Unit:     400 * time.Millisecond,
+		Unit:     time.Second,
 		TooLarge: tooLarge,
 	})
 }
