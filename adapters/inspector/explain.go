@@ -181,15 +181,18 @@ func headersOf(lines string) http.Header {
 // path: of several, the one whose pattern names most of it. A route can be chosen as the list
 // shows it, too.
 func (p *Page) policyFor(chosen string, retry core.Retry) (*core.Route, string) {
+	if chosen != "" {
+		route, e := endpointNamed(p.engine, chosen)
+		if route == nil {
+			return nil, ""
+		}
+		return route, e.String()
+	}
 	var found *core.Route
 	var name, best string
-	shown := endpointsOf(p.engine)
 	for _, route := range p.engine.Routes() {
 		for _, e := range route.Endpoints() {
-			if chosen != "" && (e.String() == chosen || shown[e.Pattern] == chosen) {
-				return route, e.String()
-			}
-			if named := closeness(e); chosen == "" && named > best && serves(e, retry.Method, retry.Target) {
+			if named := closeness(e); named > best && serves(e, retry.Method, retry.Target) {
 				found, name, best = route, e.String(), named
 			}
 		}

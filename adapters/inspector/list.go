@@ -1,6 +1,7 @@
 package inspector
 
 import (
+	"cmp"
 	"context"
 	"html/template"
 	"net/http"
@@ -70,7 +71,8 @@ func (p *Page) list(v visit) (screen, error) {
 		counted <- nil
 	}
 	stored := filter.filter()
-	stored.Route = recordedRoute(p.engine, filter.Route)
+	_, named := endpointNamed(p.engine, filter.Route)
+	stored.Route = cmp.Or(named.Pattern, filter.Route) // records have the pattern
 	listing, err := p.records.List(v.Context(), stored, storage.Page{Cursor: query.Get("cursor"), Limit: limit, LookAt: look, Within: within})
 	found.Counts = <-counted
 	if err != nil {
@@ -158,16 +160,18 @@ func endpointsOf(engine *core.Engine) map[string]string {
 	return named
 }
 
-// recordedRoute returns the pattern in the records of a route that the list shows with its
-// methods, or that is named with one of them.
-func recordedRoute(engine *core.Engine, shown string) string {
-	for pattern, endpoint := range endpointsOf(engine) {
-		method, _, _ := strings.Cut(shown, " ")
-		if endpoint == shown || strings.Contains(endpoint, method) && shown == (core.Endpoint{Method: method, Pattern: pattern}).String() {
-			return pattern
+// endpointNamed returns the endpoint that a text names alone, or as the list shows its pattern,
+// with all its methods. It returns no route if there is none.
+func endpointNamed(engine *core.Engine, text string) (*core.Route, core.Endpoint) {
+	shown := endpointsOf(engine)
+	for _, route := range engine.Routes() {
+		for _, e := range route.Endpoints() {
+			if e.String() == text || e.Pattern != "" && shown[e.Pattern] == text {
+				return route, e
+			}
 		}
 	}
-	return shown
+	return nil, core.Endpoint{}
 }
 
 // countedStates are the states that the page counts, in its order.
