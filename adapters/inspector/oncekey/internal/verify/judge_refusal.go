@@ -25,30 +25,22 @@ func requiresKey(must bool) judge {
 }
 
 // accepts: the only request of the probe succeeds.
-func accepts(s *Seen, o *Observation) verdict {
-	switch only := o.Exchanges[0]; {
-	case only.succeeded():
-		return kept("%s", s.excerpt(only))
-	case only.Status == 0 || isUnrelated(only):
-		return unknown("%s", s.excerpt(only))
-	case refusesPayload(s, only.Status):
-		return unknown("under other new keys too this payload gets %s", s.excerpt(only))
-	default:
-		return broken("%s", s.excerpt(only))
-	}
-}
+func accepts(s *Seen, o *Observation) verdict { return judgeOnly(s, o, kept, broken) }
 
 // refuses: the only request of the probe gets 4xx.
-func refuses(s *Seen, o *Observation) verdict {
+func refuses(s *Seen, o *Observation) verdict { return judgeOnly(s, o, broken, kept) }
+
+// judgeOnly judges the only request of a probe by its success or its refusal.
+func judgeOnly(s *Seen, o *Observation, success, refusal func(format string, arguments ...any) verdict) verdict {
 	switch only := o.Exchanges[0]; {
 	case only.succeeded():
-		return broken("%s", s.excerpt(only))
+		return success("%s", s.excerpt(only))
 	case only.Status == 0 || isUnrelated(only):
 		return unknown("%s", s.excerpt(only))
 	case refusesPayload(s, only.Status):
 		return unknown("under other new keys too this payload gets %s", s.excerpt(only))
 	default:
-		return kept("%s", s.excerpt(only))
+		return refusal("%s", s.excerpt(only))
 	}
 }
 
