@@ -129,9 +129,7 @@ func (f *Fact) isPlace() bool {
 func (r *run) addPlace(f *Fact) {
 	switch {
 	case f.isPlace():
-		if r.placed = append(r.placed, f); r.counted == 0 {
-			r.counted = f.At
-		}
+		r.placed = append(r.placed, f)
 	case f.Op == Admit && f.Kind == Returned:
 		r.admission = f
 	}

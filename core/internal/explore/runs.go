@@ -117,6 +117,9 @@ func runsOf(p *Plan, h History) (order []*run, byID map[int]*run) {
 			byID[f.Request] = r
 			order = append(order, r)
 		}
+		if f.isPlace() && r.counted == 0 {
+			r.counted = f.At
+		}
 		if f.Inner {
 			r.addInner(f)
 			continue
@@ -132,14 +135,12 @@ func runsOf(p *Plan, h History) (order []*run, byID map[int]*run) {
 }
 
 func (r *run) addInner(f *Fact) {
-	switch {
-	case f.Kind == Took:
+	switch f.Kind {
+	case Took:
 		r.nested = append(r.nested, f)
-		return
-	case f.isPlace() && r.counted == 0:
-		r.counted = f.At
+	default:
+		r.faulty = r.faulty || f.has(Faulty)
 	}
-	r.faulty = r.faulty || f.has(Faulty)
 }
 
 func (r *run) add(p *Plan, f *Fact) {
