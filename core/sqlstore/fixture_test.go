@@ -127,6 +127,15 @@ func over(t *testing.T, some []setUp, test func(t *testing.T, s setUp)) {
 	}
 }
 
+// openWith returns a store over a migrated database, to which its pool connects with further
+// settings.
+func (s setUp) openWith(t testing.TB, settings string) *sqlstore.Store {
+	t.Helper()
+	dsn := s.dsn(t)
+	must(t, sqlstore.Migrate(t.Context(), s.connect(t, dsn), s.dialect))
+	return sqlstore.New(s.connect(t, dsn+settings), s.dialect)
+}
+
 // connect returns a pool that is closed after the test.
 func (s setUp) connect(t testing.TB, dsn string) *sql.DB {
 	t.Helper()

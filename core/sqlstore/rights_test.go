@@ -49,9 +49,7 @@ func TestMissingRight(t *testing.T) {
 func TestReadOnlyFile(t *testing.T) {
 	t.Parallel()
 	over(t, files, func(t *testing.T, s setUp) {
-		dsn := s.dsn(t)
-		must(t, sqlstore.Migrate(t.Context(), s.connect(t, dsn), s.dialect))
-		store := sqlstore.New(s.connect(t, dsn+"&mode=ro"), s.dialect)
+		store := s.openWith(t, "&mode=ro")
 		_, _, err := store.Acquire(t.Context(), claim("key"))
 		fails(t, "Acquire", err, storage.ErrStoreForbidden)
 	})

@@ -48,9 +48,7 @@ func TestSettingsOfPools(t *testing.T) {
 func TestConnectionThatDoesNotCommit(t *testing.T) {
 	t.Parallel()
 	over(t, ofMySQL, func(t *testing.T, s setUp) {
-		dsn := s.dsn(t)
-		must(t, sqlstore.Migrate(t.Context(), s.connect(t, dsn), s.dialect))
-		store := sqlstore.New(s.connect(t, dsn+"?autocommit=0"), s.dialect)
+		store := s.openWith(t, "?autocommit=0")
 		_, _, err := store.Acquire(t.Context(), claim("key"))
 		fails(t, "Acquire", err, storage.ErrNotStorable, "set autocommit=1")
 		fails(t, "Check", store.Check(t.Context()), storage.ErrNotStorable, "set autocommit=1")
