@@ -11,8 +11,9 @@ import (
 // Check implements [storage.Checker]. It reads the role's rights, and the columns, types
 // and keys of its table. A table that is not as the migrations create it is a wrapped
 // storage.ErrNotStorable that names the column, and so is row-level security that is active
-// for the role. The first claim of a process checks too. A server that takes no writes, such as a standby, is an error of Check alone, because it
-// replays. Check also opens a connection for requests, so that no first request waits for it.
+// for the role. The first claim of a process checks too. A server that takes no writes,
+// such as a standby, is an error of Check alone, because it replays. Check also opens a
+// connection for requests, so that no first request waits for it.
 func (s *Store) Check(ctx context.Context) error {
 	err := s.proof.Check(ctx)
 	if err == nil && s.readOnly.Load() {
