@@ -185,7 +185,7 @@ func TestRequestsToAStoreThatCannotSettle(t *testing.T) {
 			handler := guard.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				runs.Add(1)
 				w.WriteHeader(http.StatusCreated)
-			}), policy.OnStoreError(mode))
+			}), policy.OnStoreError(mode), policy.StoreTimeout(time.Minute)) // a late reply is no missing right
 			for n := range 20 {
 				request := httptest.NewRequest(http.MethodPost, "/payments", strings.NewReader("{}"))
 				request.Header.Set("Idempotency-Key", fmt.Sprint("key-", n))

@@ -22,7 +22,7 @@ import (
 // Most tests wait for leases to end, and run beside more of them than go test would choose.
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if err := flag.Set("test.parallel", "64"); err != nil {
+	if err := flag.Set("test.parallel", "32"); err != nil {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m)
@@ -90,7 +90,7 @@ func conformUpTo(t *testing.T, tooLarge int, client redis.UniversalClient, optio
 			prefix := redisstore.Prefix(fmt.Sprintf("oncekey:case%d:", cases.Add(1)))
 			return redisstore.New(client, append([]redisstore.Option{prefix}, options...)...)
 		},
-		Unit:     time.Second,
+		Unit:     600 * time.Millisecond,
 		TooLarge: tooLarge,
 	})
 }

@@ -112,7 +112,7 @@ func limits(t *testing.T, client redis.UniversalClient) {
 		New: func(testing.TB) storage.Store {
 			return redisstore.New(client, redisstore.Prefix(fmt.Sprintf("oncekey:scope%d:", cases.Add(1))))
 		},
-		Unit: time.Second,
+		Unit: 600 * time.Millisecond,
 	})
 }
 
