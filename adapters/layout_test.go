@@ -10,82 +10,107 @@ import (
 	"testing"
 )
 
-const module = "github.com/oncekey/oncekey"
+const module = "github.com/oncekey/oncekey/"
 
-// imports returns all that the package in the folder links.
-func imports(t *testing.T, folder string) []string {
+// walls are what only some packages link, through others too: a program that uses one router, or one database, links no other,
+// and imports go one way. Adapters import the core, the core its contract (storage), events, problems and marks, and a store the
+// contract alone. A name with "/" at its end stands for a folder. A package links its own name and what is in its folder.
+var walls = []struct{ linked, by string }{
+	{"github.com/go-chi/", "adapters/chi/"},
+	{"github.com/gin-gonic/", "adapters/gin/"},
+	{"github.com/redis/", "core/redisstore internal/testkit/redis"},
+	{"github.com/jackc/", "core/pgstore"},
+	{"github.com/go-sql-driver/", ""},
+	{"modernc.org/", ""},
+	{"go.opentelemetry.io/", "adapters/otel"},
+	{"google.golang.org/grpc/", "adapters/grpc"},
+	{"connectrpc.com/", "adapters/connect"},
+	{"github.com/modelcontextprotocol/", "adapters/mcp"},
+	{"github.com/goccy/", "policy/tablefile adapters/gin/"},
+	{"github.com/getkin/", ""},
+	{"go.uber.org/goleak", ""},
+	{"testing", "core/storetest core/handlertest core/internal/explore internal/testkit/ adapters/internal/rpc/rpctest"},
+
+	{module + "adapters/", ""},
+	{module + "adapters/chi/", ""},
+	{module + "adapters/gin/", ""},
+	{module + "core", users},
+	{module + "core/internal/ledger", users + " core"},
+	{module + "core/event", users + " core core/internal/ledger core/internal/rules"},
+	{module + "core/problem", users + " core core/internal/ledger core/internal/rules core/internal/wire"},
+	{module + "policy", users + " core core/internal/ledger core/internal/wire core/pgstore core/sqlstore policy/tablefile"},
+	{module + "failure", users + " core core/internal/ledger core/internal/rules core/internal/wire core/pgstore core/sqlstore policy/"},
+	{module + "fingerprint", users + " core core/event core/internal/ledger core/internal/rules core/internal/wire internal/testkit/"},
+	{module + "core/storage", "core/ adapters/ internal/testkit/"},
+	{module + "core/memstore", "core/handlertest adapters/internal/rpc/rpctest"},
+	{module + "core/redisstore", ""},
+	{module + "core/pgstore", ""},
+	{module + "core/sqlstore", ""},
+	{module + "core/tieredstore", ""},
+	{module + "core/sealedstore", ""},
+	{module + "core/internal/sqlrows", "core/pgstore core/sqlstore"},
+	{module + "core/storetest", ""},
+	{module + "core/handlertest", ""},
+}
+
+// users are the packages above the engine.
+const users = "adapters/ core/handlertest core/storetest core/internal/explore"
+
+// programs link what they please.
+var programs = []string{"adapters/inspector/oncekey", "core/internal/system/", "core/internal/foreign/", "examples/"}
+
+func TestImports(t *testing.T) {
+	t.Parallel()
+	links := linksOf(t)
+	for _, wall := range walls {
+		seen := false
+		for pkg, all := range links {
+			if among(pkg, programs) || among(module+pkg, []string{wall.linked, wall.linked + "/"}) {
+				continue
+			}
+			may := among(pkg, strings.Fields(wall.by))
+			for _, linked := range all {
+				if !among(linked, []string{wall.linked}) {
+					continue
+				}
+				if seen = true; !may {
+					t.Errorf("%s links %s: only %q may", pkg, linked, wall.by)
+				}
+			}
+		}
+		if wall.by != "" && !seen {
+			t.Errorf("nothing links %s", wall.linked)
+		}
+	}
+}
+
+// linksOf returns what each package of the workspace links, tests apart.
+func linksOf(t *testing.T) map[string][]string {
 	t.Helper()
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("needs the go tool: ", err)
 	}
-	list := exec.CommandContext(t.Context(), "go", "list", "-deps", ".")
-	list.Dir = filepath.Join("..", folder)
+	list := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}}{{range .Deps}} {{.}}{{end}}`, "work")
 	var said bytes.Buffer
 	list.Stderr = &said
-	all, err := list.Output()
+	text, err := list.Output()
 	if err != nil {
 		t.Fatalf("%v: %s", err, said.Bytes())
 	}
-	return strings.Fields(string(all))
-}
-
-// ownParts are the packages of core that the engine is made of.
-var ownParts = []string{
-	module + "/core/storage", module + "/core/event", module + "/core/problem", module + "/core/internal/cause",
-	module + "/core/internal/agenda", module + "/core/internal/examination", module + "/core/internal/frame",
-	module + "/core/internal/lazycontext", module + "/core/internal/ledger", module + "/core/internal/machine",
-	module + "/core/internal/panicked", module + "/core/internal/rules", module + "/core/internal/steps", module + "/core/internal/wire",
-}
-
-// Imports go down one way: adapters to core, core to its contract (storage), its
-// events and its problems, stores to the contract alone. So a program that uses one
-// router, or one database, does not link the others.
-func TestImports(t *testing.T) {
-	t.Parallel()
-	const gin, chi, redis, pgx, otel = "github.com/gin-gonic/", "github.com/go-chi/", "github.com/redis/", "github.com/jackc/", "go.opentelemetry.io/"
-	const yaml, openapi = "github.com/goccy/", "github.com/getkin/"
-	contract := []string{yaml, openapi, gin, chi, otel, module + "/adapters", module + "/core", module + "/core/event", module + "/core/problem", "testing"}
-	for _, row := range []struct {
-		pkg       string
-		forbidden []string
-	}{
-		{"./policy", []string{yaml, gin, chi, redis, pgx, otel, module + "/core", module + "/adapters", module + "/fingerprint"}},
-		{"./failure", []string{gin, chi, redis, pgx, otel, module + "/core", module + "/adapters", module + "/fingerprint", module + "/policy"}},
-		{"./fingerprint", []string{gin, chi, redis, pgx, otel, module + "/core", module + "/adapters", module + "/failure", module + "/policy"}},
-		{"./core", []string{yaml, openapi, gin, chi, redis, pgx, otel, module + "/adapters", module + "/core/", "testing"}},
-		{"./core/storage", append(contract, redis, pgx, module+"/policy", module+"/failure", module+"/fingerprint")},
-		{"./core/event", []string{"github.com/gin-gonic/", redis, pgx, otel, module + "/adapters", module + "/core", module + "/core/problem", module + "/policy", "testing"}},
-		{"./core/problem", []string{"golang.org/", redis, pgx, otel, module + "/adapters", module + "/core", module + "/core/event", module + "/policy", "testing"}},
-		{"./core/handlertest", []string{yaml, openapi, gin, chi, redis, pgx, otel, module + "/adapters"}},
-		{"./core/memstore", append(contract, redis, pgx)},
-		{"./core/redisstore", append(contract, pgx)},
-		{"./core/pgstore", append(contract, redis)},
-		{"./core/sqlstore", append(contract, redis, pgx, "github.com/go-sql-driver/", "modernc.org/")},
-		{"./core/tieredstore", append(contract, redis, pgx)},
-		{"./core/internal/lazycontext", []string{"github.com/", "golang.org/"}},
-		{"./core/internal/machine", []string{"github.com/", "golang.org/"}},
-		{"./core/internal/panicked", []string{"github.com/", "golang.org/"}},
-		{"./core/internal/wire", []string{yaml, openapi, gin, chi, redis, pgx, otel, module + "/core", module + "/core/event", module + "/adapters", "testing"}},
-		{"./adapters/chi", []string{yaml, openapi, gin, redis, pgx, otel, module + "/core/", module + "/adapters/gin", "testing"}},
-		{"./adapters/gin", []string{openapi, chi, redis, pgx, otel, module + "/core/", module + "/adapters/chi", "testing"}},
-		{"./adapters/otel", []string{yaml, openapi, gin, chi, redis, pgx, module + "/core/", "testing"}},
-		{"./adapters/grpc", []string{yaml, openapi, gin, chi, redis, pgx, otel, module + "/core/", "connectrpc.com/", "testing"}},
-		{"./adapters/connect", []string{yaml, openapi, gin, chi, redis, pgx, otel, module + "/core/", "google.golang.org/grpc", "testing"}},
-		{"./adapters/openapi", []string{yaml, openapi, gin, chi, redis, pgx, otel, module + "/core/", "testing"}},
-		{"./adapters/httpclient", []string{yaml, openapi, gin, chi, redis, pgx, otel, module + "/core/", "testing"}},
-	} {
-		t.Run(row.pkg, func(t *testing.T) {
-			t.Parallel()
-			for _, linked := range imports(t, row.pkg) {
-				for _, forbidden := range row.forbidden {
-					inside := strings.HasSuffix(forbidden, "/") && strings.HasPrefix(linked, forbidden) && !slices.Contains(ownParts, linked)
-					if linked == forbidden || inside {
-						t.Errorf("%s links %s", row.pkg, linked)
-					}
-				}
-			}
-		})
+	links := map[string][]string{}
+	for line := range strings.Lines(string(text)) {
+		pkg, all, _ := strings.Cut(strings.TrimSpace(line), " ")
+		links[strings.TrimPrefix(pkg, module)] = strings.Fields(all)
 	}
+	return links
+}
+
+// among reports whether a name is one of several, or in one of their folders.
+func among(name string, several []string) bool {
+	return slices.ContainsFunc(several, func(one string) bool {
+		folder := strings.HasSuffix(one, "/")
+		return name == strings.TrimSuffix(one, "/") || folder && strings.HasPrefix(name, one)
+	})
 }
 
 // An adapter translates: a guard, a writer, Mount, Table and Audit in the router's
