@@ -54,7 +54,8 @@ func newOutside(tb testing.TB, handler http.HandlerFunc) *outside {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	o.handler = engine.Handler(handler, policy.LockTTL(time.Minute))
+	// A busy machine must not put off a settlement: its lines would come while the log is read.
+	o.handler = engine.Handler(handler, policy.LockTTL(time.Hour), policy.StoreTimeout(time.Minute))
 	return o
 }
 
