@@ -15,6 +15,7 @@ import (
 	idemgin "github.com/oncekey/oncekey/adapters/gin"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -41,9 +42,7 @@ var audits = map[string]func(*testing.T, *core.Engine, ...*policy.Table) policy.
 			Mounted http.HandlerFunc `route:"POST /mounted" idempotency:""`
 			Bare    http.HandlerFunc `route:"POST /bare"`
 		}
-		if err := idemchi.Mount(r, guard, API{created, created}); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, idemchi.Mount(r, guard, API{created, created}))
 		r.Post("/tabled/{id}", created)
 		r.Post("/plain", created)
 		r.Get("/plain", created)
@@ -72,9 +71,7 @@ var audits = map[string]func(*testing.T, *core.Engine, ...*policy.Table) policy.
 			Mounted gin.HandlerFunc `route:"POST /mounted" idempotency:""`
 			Bare    gin.HandlerFunc `route:"POST /bare"`
 		}
-		if err := idemgin.Mount(r, guard, API{h, h}); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, idemgin.Mount(r, guard, API{h, h}))
 		r.POST("/tabled/:id", h)
 		r.POST("/plain", h)
 		r.GET("/plain", h)
@@ -89,9 +86,7 @@ var audits = map[string]func(*testing.T, *core.Engine, ...*policy.Table) policy.
 func tableOf(t *testing.T, rows ...policy.TableRow) *policy.Table {
 	t.Helper()
 	table, err := policy.NewTable(rows...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return table
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -105,9 +106,7 @@ func TestUpgrade(t *testing.T) {
 			request.Header.Set("Upgrade", "echo")
 			request.Header.Set("Connection", "Upgrade")
 			answer, err := client.Client().Do(request)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			defer answer.Body.Close()
 			if answer.StatusCode != http.StatusSwitchingProtocols || answer.Header.Get("Upgrade") != "echo" {
 				t.Fatalf("got %d %v, want 101", answer.StatusCode, answer.Header)
@@ -173,9 +172,7 @@ func TestStreamIsNotHeldBack(t *testing.T) {
 			s := m.start(t, p)
 			client := serveService(s)
 			answer, err := client.Client().Do(client.request(http.MethodPost))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			defer answer.Body.Close()
 			piece := make([]byte, len(row.piece))
 			if _, err := io.ReadFull(answer.Body, piece); err != nil || string(piece) != row.piece {

@@ -17,6 +17,7 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -68,9 +69,7 @@ func startMounted(t *testing.T, router, prefix string, handler http.HandlerFunc,
 			s.runs.Add(1)
 			handler(w, r)
 		}, also...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return mounted
 	})
 	return s
@@ -240,9 +239,7 @@ func TestMountTellsChiPatternsApart(t *testing.T) {
 	s := everywhere(t, func(e *core.Engine) http.Handler {
 		router := chi.NewRouter()
 		api := API{name("number"), name("word"), name("any"), name("rest"), name("patch")}
-		if err := idemchi.Mount(router, idemchi.New(e), api); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, idemchi.Mount(router, idemchi.New(e), api))
 		return router
 	})
 	for path, want := range map[string]string{"/things/17": "number", "/things/abc": "word", "/things/A-1": "any", "/things/x/y": "rest"} {
@@ -271,8 +268,6 @@ func TestMountOnAnUnknownGinRouter(t *testing.T) {
 func engineFor(t *testing.T, opts ...core.Option) *core.Engine {
 	t.Helper()
 	engine, err := core.New(memstore.New(), core.SharedScope, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return engine
 }

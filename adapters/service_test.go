@@ -19,6 +19,7 @@ import (
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -51,9 +52,7 @@ func (m mounting) start(t testing.TB, p program) *service {
 		p.scope = core.SharedScope
 	}
 	engine, err := core.New(s.store, p.scope, append([]core.Option{core.WithObserver(s.events)}, p.options...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { // background work ends with the test
 		ended, end := context.WithCancel(context.Background())
 		end()
@@ -69,9 +68,7 @@ func everywhere(t *testing.T, guarded func(*core.Engine) http.Handler) *service 
 	t.Helper()
 	s := &service{TB: t, store: &countingStore{Store: memstore.New()}, events: new(eventLog)}
 	engine, err := core.New(s.store, core.SharedScope, core.WithObserver(s.events))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	s.Handler = guarded(engine)
 	return s
 }

@@ -343,9 +343,7 @@ func TestTableAllocations(t *testing.T) { //nolint:paralleltest // others would 
 func TestMountedPolicyAllocations(t *testing.T) { //nolint:paralleltest // others would allocate in between
 	testkit.NeedsNoRaceDetector(t)
 	engine, err := core.New(memstore.New(), core.SharedScope)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	measure := func(policies ...func(http.Handler) http.Handler) float64 {
 		payments, router := chi.NewRouter(), chi.NewRouter()
 		payments.Use(policies...)

@@ -64,9 +64,7 @@ func (e *exchange) send(key string) {
 func guarded(tb testing.TB, opts ...policy.Option) http.Handler {
 	tb.Helper()
 	engine, err := core.New(memstore.New(), core.ScopeBy(bearer), core.WithObserver(discarded{}))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testkit.Must(tb, err)
 	return engine.Handler(http.HandlerFunc(bareHandler), opts...)
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/internal/testkit/golden"
 )
 
@@ -35,9 +36,7 @@ func (g *goldenRun) engine(t *testing.T) (*core.Engine, *memstore.Store) {
 		options = append(options, core.WithService(g.Service))
 	}
 	engine, err := core.New(store, func(*http.Request) (string, error) { return g.Scope, nil }, options...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return engine, store
 }
 
@@ -93,13 +92,9 @@ func (g *goldenRun) continues(t *testing.T) {
 	lease, _, err := store.Acquire(t.Context(), storage.Claim{
 		Key: g.Record, Token: storage.NewToken(), Fingerprint: g.Fingerprint, LockTTL: time.Minute, Retain: time.Hour,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	lease.Steps = g.Steps
-	if err := store.Release(t.Context(), lease); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, store.Release(t.Context(), lease))
 	charge := func() (int, error) { return 0, errors.New("the step has its result already") }
 	if w := g.serve(t, engine, charge, false); w.Code != http.StatusOK {
 		t.Errorf("the next attempt gets %d %s, want 200", w.Code, w.Body)

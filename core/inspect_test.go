@@ -28,9 +28,7 @@ var ortiz = core.ByHand{Operator: "m.ortiz", Reason: "INC-2291"}
 func inspectorOf(t *testing.T, s *service) *core.Inspector {
 	t.Helper()
 	i, err := s.Inspector()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return i
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/fingerprint"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 type noObserver struct{}
@@ -59,9 +60,7 @@ func newParts(tb testing.TB) *partsOfAFirst {
 func (p *partsOfAFirst) renew() {
 	p.store = memstore.New()
 	engine, err := New(p.store, SharedScope, WithObserver(noObserver{}))
-	if err != nil {
-		p.tb.Fatal(err)
-	}
+	testkit.Must(p.tb, err)
 	p.engine, p.a, p.bare = engine, newAttempt(&engine.shared, engine.defaults), new(http.Request)
 	p.memory()
 	p.a.request = Request{Scope: "Bearer alice", Method: http.MethodPost, Path: "/payments"}
@@ -116,9 +115,7 @@ func (p *partsOfAFirst) records() {
 	if err == nil {
 		err = p.store.Complete(context.Background(), lease, p.result)
 	}
-	if err != nil {
-		p.tb.Fatal(err)
-	}
+	testkit.Must(p.tb, err)
 }
 
 // memory allocates the state of a run: beside the names and the record, all that a
@@ -155,9 +152,7 @@ func (p *partsOfAFirst) whole() {
 		p.tb.Fatal("the key is not new")
 	}
 	response := Response{Status: p.result.Status, Header: p.result.Header, Body: p.result.Body}
-	if err := p.engine.Finish(decision.Run, failure.Outcome{Status: response.Status}, response); err != nil {
-		p.tb.Fatal(err)
-	}
+	testkit.Must(p.tb, p.engine.Finish(decision.Run, failure.Outcome{Status: response.Status}, response))
 }
 
 // BenchmarkPartsOfAFirst measures the parts of a first-time request in units of the floor

@@ -56,9 +56,7 @@ func finding(found core.Finding) core.FindFunc {
 func list(t *testing.T, store storage.Inspector) []storage.Entry {
 	t.Helper()
 	listing, err := store.List(t.Context(), storage.Filter{}, storage.Page{Limit: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return listing.Entries
 }
 

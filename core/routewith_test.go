@@ -29,9 +29,7 @@ func TestRouteWritesItsOwnProblems(t *testing.T) {
 		w.WriteHeader(http.StatusTeapot)
 		_, _ = w.Write([]byte("own " + p.Code))
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	handler := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		failure.MarkExecuted(r.Context())
 		panic("after the side effect")
@@ -73,9 +71,7 @@ func TestRouteCarriesProblemsOfTheEngine(t *testing.T) {
 			_, _ = w.Write([]byte("carried: "))
 			e.WriteProblem(w, r, p)
 		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		w := httptest.NewRecorder()
 		e.Serve(w, newPost(t.Context(), "k", payment), route, http.HandlerFunc(created))
 		if got := w.Body.String(); !strings.HasPrefix(got, "carried: ") || !strings.Contains(got, test.want) {

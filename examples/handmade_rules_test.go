@@ -170,9 +170,7 @@ var guards = []func(p *play) func(){
 			quiet := core.WithObserver(event.Log(slog.New(slog.DiscardHandler)))
 			p.stores[pod] = &testkit.Faulty{Store: store}
 			engine, err := core.New(p.stores[pod], core.ScopeBy(user), quiet)
-			if err != nil {
-				p.t.Fatal(err)
-			}
+			testkit.Must(p.t, err)
 			engines[pod] = engine
 			p.pods[pod] = engine.Handler(p.handler(pod), policy.OnAbandoned(policy.Refuse))
 		}

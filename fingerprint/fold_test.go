@@ -113,12 +113,8 @@ func TestEqualFingerprintsDecodeAlike(t *testing.T) {
 		document := "{" + strings.Join(members, ",") + "}"
 		var fields target
 		var all map[string]any
-		if err := json.Unmarshal([]byte(document), &fields); err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal([]byte(document), &all); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, json.Unmarshal([]byte(document), &fields))
+		testkit.Must(t, json.Unmarshal([]byte(document), &all))
 		sum := ofJSON([]byte(document), nil)
 		if before := seen[sum]; before != nil && !reflect.DeepEqual(before[1:], []any{fields, all}) {
 			t.Fatalf("%s has the fingerprint of %s, and decodes to %v and %v, not %v", document, before[0], fields, all, before[1:])

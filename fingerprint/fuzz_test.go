@@ -20,18 +20,14 @@ func ofJSON(body []byte, x *fingerprint.Exclusion) string {
 func exclude(tb testing.TB, fields ...string) *fingerprint.Exclusion {
 	tb.Helper()
 	x, err := fingerprint.Exclude(fields...)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testkit.Must(tb, err)
 	return x
 }
 
 func including(tb testing.TB, fields ...string) *fingerprint.Exclusion {
 	tb.Helper()
 	only, err := fingerprint.Only(fields...)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testkit.Must(tb, err)
 	return only
 }
 

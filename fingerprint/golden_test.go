@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/oncekey/oncekey/fingerprint"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // goldenRequest is a line of testdata/v0.1.0/fingerprints.jsonl: a request, most of them from
@@ -27,18 +28,14 @@ type goldenRequest struct {
 func TestGoldenCorpus(t *testing.T) {
 	t.Parallel()
 	file, err := os.Open("testdata/v0.1.0/fingerprints.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer file.Close()
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, 1<<20)
 	count := 0
 	for ; lines.Scan(); count++ {
 		var r goldenRequest
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, json.Unmarshal(lines.Bytes(), &r))
 		got := fingerprint.Of(fingerprint.Request{
 			Method: r.Method, Path: r.Path, RawQuery: string(r.RawQuery), ContentType: r.ContentType, Body: r.Body,
 		}, exclude(t, r.Exclude...))

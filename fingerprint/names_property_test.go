@@ -85,9 +85,7 @@ func checkMatch(t *testing.T, field, document string, want bool) {
 		t.Errorf("excluding meta.%q from %q: %t, want %t", field, inner, got, want)
 	}
 	member, err := fingerprint.ParseMember(field)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if value, err := member.Find([]byte(document)); (err == nil && string(value) == "1") != want || err != nil && !errors.Is(err, fingerprint.ErrNoMember) {
 		t.Errorf("%q in %q is %q, %v, want %t", field, document, value, err, want)
 	}

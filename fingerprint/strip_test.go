@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/oncekey/oncekey/fingerprint"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 func TestStrip(t *testing.T) {
@@ -16,16 +17,12 @@ func TestStrip(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			stripped, err := fingerprint.Strip([]byte(test.document), test.fields)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			var got, want bytes.Buffer
 			if err := json.Compact(&got, stripped); err != nil {
 				t.Fatalf("Strip left %s: %v", stripped, err)
 			}
-			if err := json.Compact(&want, []byte(test.left)); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, json.Compact(&want, []byte(test.left)))
 			if got.String() != want.String() {
 				t.Errorf("got %s, want %s", got.String(), want.String())
 			}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -31,9 +32,7 @@ func TestAnnotations(t *testing.T) {
 		Name   string
 	}
 	got, err := annotations(API{Pay: handle, Update: handle, Refund: handle, List: handle})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	type seen struct {
 		source, route string
 		guarded       bool
@@ -75,9 +74,7 @@ func TestDeclarationGuardsItsOwnMethod(t *testing.T) {
 		Both   http.HandlerFunc `route:"POST /a" idempotency:"Methods=POST,PUT"`
 	}
 	declared, err := policy.Declarations(API{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for i, want := range [][]string{{"PUT"}, {"DELETE"}, {"POST", "PUT"}} {
 		if got := declared[i].Policy.Methods; !slices.Equal(got, want) {
 			t.Errorf("%s guards %v, want %v", declared[i].Route(), got, want)
@@ -114,9 +111,7 @@ func TestNestedStructsAreWalked(t *testing.T) {
 		Ban http.HandlerFunc `route:"POST /bans" idempotency:""`
 	}{handle}
 	got, err := annotations(api, policy.Also("Members.Update", policy.TTLHours(7)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var sources []string
 	for _, a := range got {
 		sources = append(sources, a.Source)
@@ -150,9 +145,7 @@ func TestAlsoAddsOptionsThatTagsCannotHold(t *testing.T) {
 	}
 	never := func(failure.Outcome) failure.Class { return failure.ClassRetryable }
 	got, err := annotations(API{handle}, policy.Also("Pay", policy.Classifier(never)), policy.Also("Pay", policy.LockTTL(time.Minute)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if p := got[0].Policy; p.Classifier == nil || p.TTL != 48*time.Hour || p.LockTTL != time.Minute {
 		t.Errorf("got %+v", p)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -13,9 +14,7 @@ func TestStringIsParsedAgain(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"", "TTLHours=48 LockTTL=1m Required=false StoreTimeout=1.5s Keep=503,5xx", "RememberHours=720 Methods=POST,PUT"} {
 		parsed, err := policy.Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if got := parsed.String(); got != text {
 			t.Errorf("the policy's text is\n%q, want\n%q", got, text)
 		}
@@ -27,9 +26,7 @@ func TestStringNamesOptions(t *testing.T) {
 	find := func(context.Context, policy.Abandoned) (*policy.Response, error) { return nil, nil }
 	p, err := policy.New(policy.Classifier(failure.Classify), policy.KeyFormat(policy.KeyPattern("[a-z]+")),
 		policy.TTL(90*time.Minute), policy.Remember(time.Second), policy.OnAbandoned(policy.Recover(find)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if got, want := p.String(), "TTL=1h30m Remember=1s KeyFormat=[a-z]+ OnAbandoned=Recover Classifier=func"; got != want {
 		t.Errorf("the policy's text is %q, want %q", got, want)
 	}

@@ -11,15 +11,14 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	got, err := policy.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	want := policy.Policy{
 		TTL:              24 * time.Hour,
 		LockTTL:          30 * time.Second,
@@ -47,9 +46,7 @@ func TestEveryOptionSetsItsField(t *testing.T) {
 		policy.MaxRequestBytes(10), policy.MaxResponseBytes(20),
 		policy.StoreTimeout(time.Second), policy.KeepHeaders("Set-Cookie"),
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if p, err := policy.New(policy.Remember(90 * time.Minute)); err != nil || p.Remember != 90*time.Minute {
 		t.Errorf("Remember is %v, %v", p.Remember, err)
 	}
@@ -81,9 +78,7 @@ func TestOptionsCopyTheirLists(t *testing.T) {
 	opt := policy.ExcludeFields(fields...)
 	fields[0] = "amount"
 	p, err := policy.New(opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if p.ExcludeFields[0] != "nonce" {
 		t.Error("a later change of the caller's slice reached the policy")
 	}
@@ -92,13 +87,9 @@ func TestOptionsCopyTheirLists(t *testing.T) {
 func TestFromStartsFromAWholePolicy(t *testing.T) {
 	t.Parallel()
 	parsed, err := policy.Parse("TTLHours=48 Required=false")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	got, err := policy.New(policy.From(parsed), policy.Required(true))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if got.TTL != 48*time.Hour || !got.Required {
 		t.Errorf("got %+v", got)
 	}
@@ -193,16 +184,12 @@ func TestInvalidValuesAreRefusedWithFieldAndValue(t *testing.T) {
 func TestParse(t *testing.T) {
 	t.Parallel()
 	got, err := policy.Parse("\tTTLHours=48 LockTTL=60s  Required=false\nExcludeFields=clientTimestamp,requestNonce OnAbandoned=Refuse ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	want, err := policy.New(
 		policy.TTLHours(48), policy.LockTTL(time.Minute), policy.Required(false),
 		policy.ExcludeFields("clientTimestamp", "requestNonce"), policy.OnAbandoned(policy.Refuse),
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
@@ -276,9 +263,7 @@ func TestModes(t *testing.T) {
 func TestClassifierIsNotCalledAfterThePointOfNoReturn(t *testing.T) {
 	t.Parallel()
 	p, err := policy.New(policy.Classifier(func(failure.Outcome) failure.Class { return failure.ClassRetryable }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if got := p.Classify(failure.Outcome{Status: 201}); got != failure.ClassRetryable {
 		t.Errorf("the classifier was not called: %v", got)
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // A policy's field without a row would be left out of Parse, String and Validate.
@@ -70,9 +72,7 @@ func valueOf(p Policy, field string) any { return reflect.ValueOf(p).FieldByName
 func TestDocumentedSettings(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../docs/policy.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	_, table, _ := strings.Cut(string(page), "| option | value | default | meaning |\n|---|---|---|---|\n")
 	table, _, _ = strings.Cut(table, "\n\n")
 	var documented, want []string
@@ -81,9 +81,7 @@ func TestDocumentedSettings(t *testing.T) {
 		documented = append(documented, strings.Join(cells[:min(3, len(cells))], " | "))
 	}
 	standard, err := New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for i := range settings {
 		_, value, _ := strings.Cut(settings[i].write(&standard), "=")
 		if value == "" {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/oncekey/oncekey/adapters/commerce"
 	"github.com/oncekey/oncekey/adapters/openapi"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -27,9 +28,7 @@ func TestOpenAPI(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			table, err := policy.NewTable(policy.Row("POST /checkouts", policy.From(row.profile.Policy)), policy.Row("TOOL checkout", policy.From(row.profile.Policy)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			options := []openapi.Option{openapi.ProblemWriter(row.profile.WriteProblem)}
 			if row.profile.ReplayHeader != "" {
 				options = append(options, openapi.ReplayHeader(row.profile.ReplayHeader))
@@ -38,9 +37,7 @@ func TestOpenAPI(t *testing.T) {
 				options = append(options, openapi.KeyEcho())
 			}
 			document, err := openapi.Document(table.Declarations(), options...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			responses := gjson.GetBytes(document, "paths./checkouts.post.responses")
 			for status, code := range row.want {
 				ref := responses.Get(status + ".$ref").Str

@@ -17,6 +17,7 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -116,9 +117,7 @@ func TestContradictions(t *testing.T) {
 func newEngine(t *testing.T, profile commerce.Profile) *core.Engine {
 	t.Helper()
 	engine, err := core.New(memstore.New(), core.SharedScope, profile.Options()...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return engine
 }
 
@@ -127,9 +126,7 @@ func TestContradictionsInTables(t *testing.T) {
 	t.Parallel()
 	engine := newEngine(t, commerce.ACP())
 	table, err := policy.NewTable(policy.Row("POST /checkout_sessions", policy.TTLHours(48)), policy.Row("POST /refunds", policy.TTLHours(1)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for name, declare := range map[string]func() error{
 		"a table": func() (err error) {
 			defer func() { err, _ = recover().(error) }()

@@ -17,6 +17,7 @@ import (
 	"github.com/oncekey/oncekey/adapters/internal/rpc/rpctest"
 	"github.com/oncekey/oncekey/adapters/internal/rpc/shop"
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -69,13 +70,9 @@ func unary(handle payFunc) func(string, ...connect.HandlerOption) http.Handler {
 func mustGuard(t *testing.T, engine *core.Engine, rows ...policy.TableRow) *idemconnect.Guard {
 	t.Helper()
 	table, err := policy.NewTable(rows...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	guard, err := idemconnect.New(engine, table)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return guard
 }
 
@@ -150,9 +147,7 @@ func TestSuite(t *testing.T) {
 				Serve: func(t *testing.T, engine *core.Engine, table *policy.Table, handle rpctest.Handler) rpctest.Client {
 					t.Helper()
 					guard, err := idemconnect.New(engine, table)
-					if err != nil {
-						t.Fatal(err)
-					}
+					testkit.Must(t, err)
 					return clientOf(t, serve(t, simple(simpleFunc(handle)), guard), opts...)
 				},
 				OnlyKnown: name == "JSON", Error: errorOf, SetMetadata: setMetadata,

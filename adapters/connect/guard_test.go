@@ -21,6 +21,7 @@ import (
 	"github.com/oncekey/oncekey/adapters/internal/rpc/shop"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -194,9 +195,7 @@ func TestClient(t *testing.T) {
 	}), losing, guard)
 	var retries atomic.Int64
 	interceptor, err := idemconnect.ClientInterceptor(idemconnect.ClientOptions{Backoff: time.Millisecond, OnRetry: func(idemconnect.Retry) { retries.Add(1) }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for name, opts := range map[string][]connect.ClientOption{"Connect": nil, "gRPC": {connect.WithGRPC()}} {
 		client := newClient(t, server, rpctest.Pay, append(opts, connect.WithInterceptors(interceptor))...)
 		failures.Store(2)
@@ -236,9 +235,7 @@ func TestClient(t *testing.T) {
 		t.Errorf("a call with a derived key has another time than the handler's key, or failed, or keeps %v: %v", derived.Header(), err)
 	}
 	fills, err := idemconnect.ClientInterceptor(idemconnect.ClientOptions{KeyField: "currency"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	call := connect.NewRequest(new(shop.PayRequest))
 	if _, err := newClient(t, server, rpctest.Pay, connect.WithInterceptors(fills)).CallUnary(t.Context(), call); err != nil ||
 		len(<-keys) != 36 || call.Msg.GetCurrency() != "" || call.Header().Get(core.KeyHeader) != "" {

@@ -12,15 +12,14 @@ import (
 	"github.com/oncekey/oncekey/adapters/internal/declared"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
 func newGuard(t *testing.T) *Guard {
 	t.Helper()
 	engine, err := core.New(memstore.New(), core.SharedScope)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return New(engine)
 }
 
@@ -30,9 +29,7 @@ func TestAuditOfAnUnknownGin(t *testing.T) {
 	t.Parallel()
 	guard := newGuard(t)
 	table, err := policy.NewTable(policy.Row("POST /b"), policy.Row("POST /lost"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	chains := []routes.Chain{
 		{Method: "POST", Pattern: "/a", Handlers: gin.HandlersChain{guard.Handle(func(*gin.Context) {})}},
 		{Method: "POST", Pattern: "/b", Handlers: gin.HandlersChain{func(*gin.Context) {}}},
@@ -63,9 +60,7 @@ func TestMountPrintsRoutesOnce(t *testing.T) {
 	type API struct {
 		Pay gin.HandlerFunc `route:"POST /payments" idempotency:""`
 	}
-	if err := Mount(r, newGuard(t), API{func(*gin.Context) {}}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, Mount(r, newGuard(t), API{func(*gin.Context) {}}))
 	for _, pattern := range []string{"/before", "/payments"} {
 		if times := strings.Count(printed.String(), pattern); times != 1 {
 			t.Errorf("%s is printed %d times:\n%s", pattern, times, &printed)

@@ -22,6 +22,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -33,9 +34,7 @@ func quick() idemgrpc.ClientOptions {
 func mustClient(t *testing.T, r idemgrpc.ClientOptions) grpc.DialOption {
 	t.Helper()
 	interceptor, err := idemgrpc.UnaryClientInterceptor(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return grpc.WithUnaryInterceptor(interceptor)
 }
 
@@ -123,9 +122,7 @@ func TestKeysOfCalls(t *testing.T) {
 	var firstSent []string
 	keyOf := func(ctx context.Context, procedure string) string {
 		t.Helper()
-		if err := pay(ctx, connection, procedure); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, pay(ctx, connection, procedure))
 		keys := append(<-seen, "")
 		firstSent = <-sent
 		return keys[0]

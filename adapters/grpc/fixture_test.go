@@ -20,6 +20,7 @@ import (
 	"github.com/oncekey/oncekey/adapters/internal/rpc/rpctest"
 	"github.com/oncekey/oncekey/adapters/internal/rpc/shop"
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -63,15 +64,11 @@ func serve(t *testing.T, handle payFunc, interceptors []grpc.UnaryServerIntercep
 	server := grpc.NewServer(grpc.ChainUnaryInterceptor(append([]grpc.UnaryServerInterceptor{recovering}, interceptors...)...))
 	registerPayments(server, handle)
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)
 	connection, err := grpc.NewClient(listener.Addr().String(), append(opts, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = connection.Close() })
 	return connection
 }
@@ -89,9 +86,7 @@ func recovering(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handl
 func mustGuard(t *testing.T, engine *core.Engine, table *policy.Table) *idemgrpc.Guard {
 	t.Helper()
 	guard, err := idemgrpc.New(engine, table)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return guard
 }
 
@@ -163,9 +158,7 @@ func TestSuite(t *testing.T) {
 func serveAgain(t *testing.T, connection *grpc.ClientConn) *grpc.ClientConn {
 	t.Helper()
 	plain, err := grpc.NewClient(connection.Target(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = plain.Close() })
 	return plain
 }

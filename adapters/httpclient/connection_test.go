@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/adapters/httpclient"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // quickly shortens the waits, for tests over real connections.
@@ -57,9 +58,7 @@ func post(t *testing.T, transport http.RoundTripper, url, body string) result {
 	client := &http.Client{Transport: transport}
 	t.Cleanup(client.CloseIdleConnections)
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	response, err := client.Do(request)
 	if err != nil {
 		return result{err: err}
@@ -142,13 +141,9 @@ func TestStreamedResponse(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	response, err := transportTo(t, server.Client().Transport).RoundTrip(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer response.Body.Close()
 	first := make([]byte, len("first "))
 	if _, err := io.ReadFull(response.Body, first); err != nil {
@@ -171,9 +166,7 @@ func TestAttemptLivesAsLongAsItsResponse(t *testing.T) {
 			}, nil
 		})
 		response, err := transportTo(t, next).RoundTrip(newRequest(t, "", ""))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		attempt := response.Request.Context()
 		<-time.After(time.Hour)
 		if attempt.Err() != nil {
@@ -185,9 +178,7 @@ func TestAttemptLivesAsLongAsItsResponse(t *testing.T) {
 		}
 
 		response, err = transportTo(t, serverThat(step{status: http.StatusInternalServerError, body: "short"}), httpclient.MaxAttempts(1)).RoundTrip(newRequest(t, "", ""))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if response.Request.Context().Err() == nil {
 			t.Error("the attempt outlives a response that was read to its end")
 		}

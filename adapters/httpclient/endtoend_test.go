@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/adapters/httpclient"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // A hundred orders through a network that loses, delays and duplicates 30% of the
@@ -99,23 +100,17 @@ func pay(t *testing.T, client *http.Client, url string, order int) {
 func expectOneChargeEach(t *testing.T, shop string, orders int) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, shop+"/ledger", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	plain := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := plain.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer response.Body.Close()
 	var ledger struct {
 		Charges []struct {
 			OrderID string `json:"order_id"`
 		} `json:"charges"`
 	}
-	if err := json.NewDecoder(response.Body).Decode(&ledger); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.NewDecoder(response.Body).Decode(&ledger))
 	charges := map[string]int{}
 	for _, charge := range ledger.Charges {
 		charges[charge.OrderID]++
@@ -157,9 +152,7 @@ func watch(t *testing.T, patterns ...string) {
 		}
 		for _, name := range names {
 			file, err := os.Open(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			file.Close()
 		}
 	}

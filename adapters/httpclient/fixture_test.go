@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/adapters/httpclient"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 const target = "http://shop.test/payments"
@@ -156,9 +157,7 @@ func (b *countedBody) Close() error {
 func transportTo(t *testing.T, next http.RoundTripper, opts ...httpclient.Option) *httpclient.Transport {
 	t.Helper()
 	transport, err := httpclient.New(next, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return transport
 }
 
@@ -166,9 +165,7 @@ func transportTo(t *testing.T, next http.RoundTripper, opts ...httpclient.Option
 func newRequest(t *testing.T, method, body string) *http.Request {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), cmp.Or(method, http.MethodPost), target, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return request
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/oncekey/oncekey/adapters/httpclient"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // redirecting responds to a path with its step, and to every other path with 200.
@@ -45,17 +46,13 @@ func (s *redirecting) follow(t *testing.T, method, body, key string, check func(
 		sent = strings.NewReader(body)
 	}
 	request, err := http.NewRequestWithContext(t.Context(), method, s.URL+"/a", sent)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if key != "" {
 		request.Header.Set("Idempotency-Key", key)
 	}
 	client := &http.Client{Transport: transportTo(t, s.Client().Transport, append(opts, quickly())...), CheckRedirect: check}
 	response, err := client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	response.Body.Close()
 	s.mu.Lock()
 	defer s.mu.Unlock()

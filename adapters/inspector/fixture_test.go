@@ -22,6 +22,7 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -72,16 +73,12 @@ func newService(t *testing.T, store storage.Store, opts ...inspector.Option) *se
 	events := inspector.Remember(s.log, 1000)
 	alice := core.ScopeBy(func(*http.Request) (string, error) { return "alice", nil })
 	engine, err := core.New(store, alice, core.WithObserver(events), core.WithInstance("pod-1"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	s.engine = engine
 	s.mux.Handle("POST /payments", engine.Handler(http.HandlerFunc(s.handle), policy.OnAbandoned(policy.Refuse), policy.ExcludeFields("nonce")))
 	s.mux.Handle("POST /refunds/{id}", engine.Handler(http.HandlerFunc(s.handle)))
 	page, err := inspector.New(engine, s.authorize, append([]inspector.Option{inspector.Remembered(events), inspector.Derived("charge")}, opts...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	s.mux.Handle(prefix+"/", http.StripPrefix(prefix, page))
 	t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())

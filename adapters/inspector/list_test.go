@@ -11,6 +11,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // fill makes a record in every state but expired.
@@ -212,12 +213,8 @@ func TestEmptyListsAreNoNull(t *testing.T) {
 	s := newService(t, store)
 	absent := s.get("/records/"+s.id("absent"), acceptsJSON...).Body.String()
 	lease, _, err := store.Acquire(t.Context(), storage.Claim{Key: s.id("bare"), Token: storage.NewToken(), LockTTL: time.Minute, Retain: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Complete(t.Context(), lease, storage.Result{State: storage.Completed, Status: http.StatusNoContent, Retain: time.Hour}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	testkit.Must(t, store.Complete(t.Context(), lease, storage.Result{State: storage.Completed, Status: http.StatusNoContent, Retain: time.Hour}))
 	bare := s.get("/records/"+s.id("bare"), acceptsJSON...).Body.String()
 	if !strings.Contains(absent, `"timeline":[]`) || !strings.Contains(bare, `"headers":[]`) || strings.Contains(absent+bare, "null") {
 		t.Errorf("got %s and %s, want empty lists and no null", absent, bare)

@@ -11,6 +11,7 @@ import (
 	"github.com/oncekey/oncekey/adapters/inspector"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // addresses are all addresses of the page, with the right that each needs.
@@ -137,9 +138,7 @@ func TestLinksAreRelative(t *testing.T) {
 			t.Errorf("%s is %d", address, w.Code)
 		}
 		base, err := url.Parse(address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		for _, found := range link.FindAllStringSubmatch(w.Body.String(), -1) {
 			target, err := base.Parse(strings.ReplaceAll(found[1], "&amp;", "&"))
 			if err != nil || strings.HasPrefix(found[1], "/") || !strings.HasPrefix(target.Path, prefix+"/") {
@@ -164,9 +163,7 @@ func TestLastSlash(t *testing.T) {
 	t.Parallel()
 	s := newService(t, memstore.New())
 	page, err := inspector.New(s.engine, s.authorize)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/a/b?x=1", http.NoBody)
 	w := httptest.NewRecorder()
 	http.StripPrefix("/a/b", page).ServeHTTP(w, r)
@@ -178,9 +175,7 @@ func TestLastSlash(t *testing.T) {
 func TestWrongOptions(t *testing.T) {
 	t.Parallel()
 	engine, err := core.New(memstore.New(), core.SharedScope)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	s := &service{T: t}
 	for name, opt := range map[string]inspector.Option{
 		"a nil option": nil, "a nil Redact": inspector.Redact(nil), "a cookie": inspector.Headers("set-cookie"), "nil events": inspector.Remembered(nil),

@@ -17,6 +17,7 @@ import (
 	idemmcp "github.com/oncekey/oncekey/adapters/mcp"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -25,9 +26,7 @@ import (
 func agents(t *testing.T) (node, modules string) {
 	t.Helper()
 	modules, err := filepath.Abs("../../build/agents/node_modules")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	found, _ := filepath.Glob(filepath.Join(modules, "node-*", "bin", "node"))
 	if node = "node"; len(found) > 0 {
 		node = found[0]
@@ -135,13 +134,9 @@ func TestForeignClient(t *testing.T) {
 	t.Parallel()
 	node, modules := agents(t)
 	script, err := filepath.Abs("testdata/client.mjs")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Run("stdio", func(t *testing.T) {
 		t.Parallel()
 		judgeForeign(t, run(t, node, script, modules, program))
@@ -152,9 +147,7 @@ func TestForeignClient(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server, engine, runs, err := plainShop()
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			shutDown(t, engine)
 			endSessions(t, server)
 			url := listen(t, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &options))

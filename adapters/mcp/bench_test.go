@@ -12,6 +12,7 @@ import (
 	idemmcp "github.com/oncekey/oncekey/adapters/mcp"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -19,21 +20,13 @@ import (
 // without a row, of a first call, and of a replay.
 func BenchmarkReceive(b *testing.B) {
 	engine, err := core.New(memstore.New(), core.SharedScope, quiet)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testkit.Must(b, err)
 	table, err := policy.NewTable(policy.Row("TOOL charge"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	testkit.Must(b, err)
 	guard, err := idemmcp.New(engine, table)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testkit.Must(b, err)
 	schema, err := jsonschema.For[order](nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testkit.Must(b, err)
 	result := &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: `{"payment_id":"pay_1","amount":5}`}}, StructuredContent: payment{"pay_1", 5}}
 	receive := guard.Receive(func(_ context.Context, method string, _ mcp.Request) (mcp.Result, error) {
 		if method == "tools/list" {

@@ -49,9 +49,7 @@ func (r *retries) count() int {
 func sending(t *testing.T, o idemmcp.ClientOptions, inner ...mcp.Middleware) *mcp.Client {
 	t.Helper()
 	send, err := idemmcp.Send(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	client := newClient(nil)
 	client.AddSendingMiddleware(append([]mcp.Middleware{send}, inner...)...)
 	return client

@@ -15,6 +15,7 @@ import (
 	idemmcp "github.com/oncekey/oncekey/adapters/mcp"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -102,19 +103,13 @@ func TestConformance(t *testing.T) {
 		rows = append(rows, policy.Row("TOOL "+one.tool))
 	}
 	table, err := policy.NewTable(rows...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	seen := new(events)
 	engine, err := core.New(memstore.New(), core.SharedScope, core.WithObserver(seen))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	shutDown(t, engine)
 	guard, err := idemmcp.New(engine, table)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var guarded atomic.Int32
 	server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, request mcp.Request) (mcp.Result, error) {

@@ -24,6 +24,7 @@ import (
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -108,9 +109,7 @@ func newShop(t *testing.T, s setup) *shop {
 		}
 	})
 	table, err := policy.NewTable(policy.Row("POST /payments"), policy.Row("TOOL charge", s.policy...), policy.Row("TOOL raw", s.policy...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if made.guard, err = idemmcp.New(made.engine, table, s.guard...); err != nil {
 		t.Fatal(err)
 	}
@@ -205,13 +204,9 @@ func connectByPipes(t *testing.T, server *mcp.Server, client *mcp.Client) *mcp.C
 func join(t *testing.T, server *mcp.Server, client *mcp.Client, serverSide, clientSide mcp.Transport, version string) *mcp.ClientSession {
 	t.Helper()
 	serving, err := server.Connect(t.Context(), serverSide, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	session, err := client.Connect(t.Context(), clientSide, &mcp.ClientSessionOptions{ProtocolVersion: version})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() {
 		_ = session.Close()
 		_ = serving.Wait()
@@ -243,9 +238,7 @@ func connectTo(t *testing.T, url string, client *mcp.Client, version string, hea
 	t.Cleanup(by.CloseIdleConnections)
 	transport := &mcp.StreamableClientTransport{Endpoint: url, HTTPClient: by, DisableStandaloneSSE: true, MaxRetries: -1}
 	session, err := client.Connect(t.Context(), transport, &mcp.ClientSessionOptions{ProtocolVersion: version})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = session.Close() })
 	return session
 }

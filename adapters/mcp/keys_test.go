@@ -15,6 +15,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -130,9 +131,7 @@ func TestWrongKeys(t *testing.T) {
 		for name, test := range wrong {
 			arguments := json.RawMessage("{" + strings.TrimSuffix(test.arguments, ",") + "}")
 			meta := mcp.Meta{}
-			if err := json.Unmarshal([]byte("{"+test.meta+"}"), &meta); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, json.Unmarshal([]byte("{"+test.meta+"}"), &meta))
 			got := send(t, session, &mcp.CallToolParams{Name: "raw", Arguments: arguments, Meta: meta})
 			if code := got.problem()["code"]; code != problem.KeyInvalid || !strings.Contains(asJSON(got.problem()), test.says) {
 				t.Errorf("%s: got %s, %v, want a key_invalid that says %q", name, asJSON(got.result), got.err, test.says)
@@ -232,9 +231,7 @@ func TestKeyIn(t *testing.T) {
 	made.wantRuns(t, 1)
 
 	table, err := policy.NewTable(policy.Row("TOOL charge"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for want, places := range map[string][]idemmcp.KeyPlace{
 		"KeyIn is given no places": nil,
 		"InMeta is given":          {idemmcp.InMeta("")},

@@ -21,6 +21,7 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -44,18 +45,12 @@ func newMerchant(t *testing.T, store storage.Store, profile commerce.Profile, to
 		return "", nil
 	}
 	engine, err := core.New(store, client, append(profile.Options(), core.WithObserver(new(events)))...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	shutDown(t, engine)
 	table, err := policy.NewTable(policy.Row("TOOL "+tool, policy.From(profile.Policy)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	guard, err := idemmcp.New(engine, table, options...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	m := &merchant{server: mcp.NewServer(&mcp.Implementation{Name: "merchant", Version: "1"}, nil)}
 	m.answer = func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return &mcp.CallToolResult{StructuredContent: map[string]any{"id": m.runs.Load()}, Content: []mcp.Content{}}, nil

@@ -16,6 +16,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -32,9 +33,7 @@ func speak(t *testing.T, server *mcp.Server) *lines {
 	fromServer, toClient := io.Pipe()
 	fromClient, toServer := io.Pipe()
 	session, err := server.Connect(t.Context(), &mcp.IOTransport{Reader: fromClient, Writer: toClient}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() {
 		_ = toServer.Close()
 		_ = session.Wait()
@@ -133,9 +132,7 @@ func decodedLine(t *testing.T, line string) map[string]any {
 	decoder := json.NewDecoder(bytes.NewReader([]byte(line)))
 	decoder.UseNumber()
 	var members map[string]any
-	if err := decoder.Decode(&members); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, decoder.Decode(&members))
 	return members
 }
 

@@ -371,9 +371,7 @@ func TestNew(t *testing.T) {
 	made := newShop(t, setup{})
 	tableOf := func(rows ...policy.TableRow) *policy.Table {
 		table, err := policy.NewTable(rows...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return table
 	}
 	charge := policy.Row("TOOL charge")

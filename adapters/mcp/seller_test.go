@@ -16,6 +16,7 @@ import (
 	idemmcp "github.com/oncekey/oncekey/adapters/mcp"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -31,18 +32,12 @@ func newSeller(t *testing.T, more ...core.Option) (*seller, *mcp.Server) {
 	t.Helper()
 	profile := commerce.AdCP()
 	engine, err := core.New(memstore.New(), core.SharedScope, append(append(profile.Options(), core.WithObserver(new(events))), more...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	shutDown(t, engine)
 	table, err := policy.NewTable(policy.Row("TOOL create_media_buy", policy.From(profile.Policy)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	guard, err := idemmcp.New(engine, table, idemmcp.AdCP())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	s, server := new(seller), mcp.NewServer(&mcp.Implementation{Name: "seller", Version: "1"}, nil)
 	window := int((profile.Policy.TTL - time.Minute) / time.Second)
 	required := func(names ...string) map[string]any {

@@ -138,9 +138,7 @@ func TestNotifications(t *testing.T) {
 				return mcp.Meta{"progressToken": "p1", "io.modelcontextprotocol/logLevel": "info"}
 			}
 			if session.InitializeResult().ProtocolVersion < "2026-07-28" {
-				if err := session.SetLoggingLevel(t.Context(), &mcp.SetLoggingLevelParams{Level: "info"}); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, session.SetLoggingLevel(t.Context(), &mcp.SetLoggingLevelParams{Level: "info"}))
 			}
 			send(t, session, &mcp.CallToolParams{Name: "charge", Arguments: keyed("k1", 5), Meta: meta()}).wantPaid(t, 5, false)
 			if name == "HTTP, JSON, 2025" || name == "stateless, JSON" {

@@ -17,6 +17,7 @@ import (
 	idemmcp "github.com/oncekey/oncekey/adapters/mcp"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -166,13 +167,9 @@ func TestTokenScope(t *testing.T) {
 	signIn(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { contexts <- r.Context() })).ServeHTTP(httptest.NewRecorder(), first)
 	clientSide, serverSide := mcp.NewInMemoryTransports()
 	serving, err := made.server.Connect(await(t, contexts), serverSide, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	session, err := newClient(nil).Connect(t.Context(), clientSide, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	call(t, session, keyed("k1", 5)).wantProblem(t, problem.PrincipalMissing)
 	_ = session.Close()
 	_ = serving.Wait()
@@ -222,9 +219,7 @@ func TestHints(t *testing.T) {
 			shop.server.AddTool(tool, nothing)
 			var hinted []string
 			for listed, err := range session.Tools(t.Context(), nil) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				if listed.Annotations != nil && listed.Annotations.IdempotentHint {
 					hinted = append(hinted, listed.Name)
 				}
@@ -257,9 +252,7 @@ func TestAudit(t *testing.T) {
 	add("put", &mcp.ToolAnnotations{IdempotentHint: true})
 	add("bare", nil)
 	report, err := made.guard.Audit(t.Context(), made.server)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	unguarded := []string{
 		"the tool bare is not guarded: no idempotency policy covers it, so a retry runs it again",
 		"the tool plain is not guarded: no idempotency policy covers it, so a retry runs it again",

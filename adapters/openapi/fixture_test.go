@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/oncekey/oncekey/adapters/openapi"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -19,9 +20,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func rows(t *testing.T, rows ...policy.TableRow) []policy.Declaration {
 	t.Helper()
 	table, err := policy.NewTable(rows...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return table.Declarations()
 }
 
@@ -39,9 +38,7 @@ func merge(t *testing.T, text string, declared []policy.Declaration) gjson.Resul
 
 func parsed(t *testing.T, text []byte, err error) gjson.Result {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if !json.Valid(text) {
 		t.Fatalf("this is not JSON: %s", text)
 	}
@@ -117,14 +114,10 @@ func golden(t *testing.T, file, got string) {
 	t.Helper()
 	file = "testdata/" + file
 	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(file, []byte(got), 0o600))
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if got != string(want) {
 		t.Errorf("%s is not the text that is made now: look at the difference, then run with -update\n%s", file, got)
 	}
@@ -133,8 +126,6 @@ func golden(t *testing.T, file, got string) {
 func theirs(t testing.TB) string {
 	t.Helper()
 	text, err := os.ReadFile("testdata/theirs.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return string(text)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/oncekey/oncekey/adapters/openapi"
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -29,9 +30,7 @@ type api struct {
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	declared, err := policy.Declarations(api{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	text, err := openapi.Document(declared)
 	doc := parsed(t, text, err)
 	golden(t, "document.json", string(text))
@@ -289,9 +288,7 @@ func TestNothingToDescribe(t *testing.T) {
 func TestToolsAreLeftOut(t *testing.T) {
 	t.Parallel()
 	table, err := policy.NewTable(policy.Row("POST /payments"), policy.Row("TOOL charge"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	text, err := openapi.Document(table.Declarations())
 	if paths := parsed(t, text, err).Get("paths.@keys").String(); paths != `["/payments"]` {
 		t.Errorf("the paths are %s", paths)

@@ -24,9 +24,7 @@ func observedEvents(tb testing.TB, pattern string) (all []event.Event) {
 	tb.Helper()
 	s := newService(tb, memstore.New())
 	engine, err := core.New(memstore.New(), core.SharedScope, core.WithObserver(collector{&all}))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testkit.Must(tb, err)
 	s.mux.Handle(pattern, engine.Handler(http.HandlerFunc(created)))
 	s.post(context.Background(), "/payments", "k", "1")
 	s.post(context.Background(), "/payments", "k", "1")
@@ -63,9 +61,7 @@ type setup struct {
 func (s setup) observer(tb testing.TB) (*idemotel.Observer, event.Event) {
 	tb.Helper()
 	observer, err := idemotel.New(s.options...)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testkit.Must(tb, err)
 	event := observedEvents(tb, s.pattern)[0]
 	event.StoreLatency = time.Millisecond
 	return observer, event

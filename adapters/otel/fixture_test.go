@@ -43,9 +43,7 @@ func newTelemetry(t testing.TB, opts ...idemotel.Option) *telemetry {
 	seen.tracing = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(seen.spans))
 	opts = append([]idemotel.Option{idemotel.WithMeterProvider(meters), idemotel.WithTracerProvider(seen.tracing)}, opts...)
 	observer, err := idemotel.New(opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	seen.observer = observer
 	return seen
 }
@@ -186,9 +184,7 @@ func newService(t testing.TB, store storage.Store, opts ...core.Option) *service
 	t.Helper()
 	s := &service{telemetry: newTelemetry(t), mux: http.NewServeMux()}
 	engine, err := core.New(store, core.ScopeBy(bearer), append(opts, core.WithObserver(s.observer))...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { // background work ends with the test
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()

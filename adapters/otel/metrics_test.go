@@ -20,15 +20,14 @@ import (
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // results are the constants of package event, as they stand in its source.
 func results(t *testing.T) (all []event.Result) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "../../core/event/event.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	ast.Inspect(file, func(node ast.Node) bool {
 		spec, ok := node.(*ast.ValueSpec)
 		if !ok {
@@ -39,9 +38,7 @@ func results(t *testing.T) (all []event.Result) {
 		}
 		for _, value := range spec.Values {
 			text, err := strconv.Unquote(value.(*ast.BasicLit).Value)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			all = append(all, event.Result(text))
 		}
 		return true

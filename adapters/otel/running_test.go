@@ -114,9 +114,7 @@ func TestUnavailableHasItsCode(t *testing.T) {
 	s := newPayments(t, store, created)
 	store.Fail(errStoreDown, testkit.Acquire)
 	s.post(t.Context(), "/payments", "k", "1")
-	if err := s.engine.Shutdown(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, s.engine.Shutdown(t.Context()))
 	s.post(t.Context(), "/payments", "k", "1")
 	s.post(t.Context(), "/payments", "k", "1")
 	codes := make(map[string]int64)
@@ -135,9 +133,7 @@ func TestRecords(t *testing.T) {
 	store := memstore.New()
 	seen := newTelemetry(t, idemotel.WithRecords(store.Len))
 	engine, err := core.New(store, core.SharedScope)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	charge := func(context.Context) (int, error) { return 1, nil }
 	for _, key := range []string{"k1", "k2"} {
 		if _, _, err := core.Do(t.Context(), engine, core.Call{Scope: "queue", Name: "charge", Key: key}, charge); err != nil {

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/internal/testkit/golden"
 )
 
@@ -21,9 +22,7 @@ import (
 func TestGoldenResults(t *testing.T) {
 	t.Parallel()
 	file, err := parser.ParseFile(token.NewFileSet(), "event.go", nil, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var today []string
 	ast.Inspect(file, func(node ast.Node) bool {
 		spec, is := node.(*ast.ValueSpec)
@@ -54,8 +53,6 @@ func TestGoldenAttributes(t *testing.T) {
 		Err: errors.New("error"), Subject: &subject,
 	})
 	var logged map[string]any
-	if err := json.Unmarshal(line.Bytes(), &logged); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal(line.Bytes(), &logged))
 	golden.Names(t, "attributes.jsonl", slices.Collect(maps.Keys(logged)))
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // brief is a claim of a key whose record lives for a minute, and its tombstone for a
@@ -41,9 +42,7 @@ func TestTombstoneBytes(t *testing.T) {
 					State: storage.Unreplayable, Status: 999, Sketch: make([]byte, 256), Retain: c.Retain, Remember: c.Remember,
 				})
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			<-time.After(c.Retain)
 			if r, err := store.Lookup(t.Context(), c.Key); err != nil || r == nil || r.State != storage.Expired || r.Attempt != attempt {
 				t.Fatalf("Lookup returned %+v and %v, want a tombstone of attempt %d", r, err, attempt)
@@ -72,9 +71,7 @@ func TestTombstonesAreCounted(t *testing.T) {
 					State: state, Status: 201, Body: make([]byte, 10_000), Retain: time.Minute, Remember: time.Hour,
 				})
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 		}
 		refused := func(bytes int64) {
 			t.Helper()
@@ -116,9 +113,7 @@ func TestTrafficBuries(t *testing.T) {
 					State: storage.Completed, Status: 201, Body: make([]byte, 1000), Retain: time.Minute, Remember: time.Hour,
 				})
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 		}
 		for n := range records {
 			run(n)

@@ -52,9 +52,7 @@ func TestFieldOfTheNextVersion(t *testing.T) {
 		}
 		newer := (&nextStored{}).written(value)
 		want, err := decode(value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		got, err := decode(newer)
 		if err != nil || got.token != want.token || got.record.Fingerprint != want.record.Fingerprint || got.record.Status != want.record.Status ||
 			!bytes.Equal(got.record.Body, want.record.Body) || got.record.Steps != want.record.Steps || got.retain != want.retain {
@@ -76,9 +74,7 @@ func TestRecordsOfTheNextVersion(t *testing.T) {
 	claim := someLease().Claim
 	put := func(value []byte, life time.Duration) {
 		t.Helper()
-		if err := rdb.Set(ctx, DefaultPrefix+claim.Key, (&nextStored{}).written(value), life).Err(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, rdb.Set(ctx, DefaultPrefix+claim.Key, (&nextStored{}).written(value), life).Err())
 	}
 	other := claim
 	other.Token, other.TakeOver = storage.NewToken(), true
@@ -114,9 +110,7 @@ func TestUnknownVersionIsKeptUntilItExpires(t *testing.T) {
 		l := someLease()
 		l.Key = name
 		key := DefaultPrefix + name
-		if err := rdb.Set(t.Context(), key, newer, time.Hour).Err(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, rdb.Set(t.Context(), key, newer, time.Hour).Err())
 		for call, err := range callAll(t.Context(), store, l) {
 			settles := call == "Complete" || call == "Release" || call == "Extend"
 			if settles && !errors.Is(err, storage.ErrLeaseLost) ||
@@ -127,9 +121,7 @@ func TestUnknownVersionIsKeptUntilItExpires(t *testing.T) {
 		if got, left := rdb.Get(t.Context(), key).Val(), rdb.PTTL(t.Context(), key).Val(); got != newer || left < 59*time.Minute {
 			t.Errorf("%s has become %q, for %s", name, got, left)
 		}
-		if err := rdb.PExpire(t.Context(), key, -1).Err(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, rdb.PExpire(t.Context(), key, -1).Err())
 		if lease, found, err := store.Acquire(t.Context(), l.Claim); err != nil || found != nil || lease.Attempt != 1 {
 			t.Errorf("after %s has expired, Acquire returned %+v, %+v and %v, want a lease", name, lease, found, err)
 		}

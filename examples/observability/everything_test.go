@@ -76,9 +76,7 @@ const perMinute = 100
 func startService(t *testing.T, store storage.Store) *service {
 	t.Helper()
 	s, err := newService(store, func() int { return 0 }, core.WithScopeLimit(core.ScopeLimit{PerMinute: perMinute}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(s.kill)
 	return s
 }
@@ -115,9 +113,7 @@ func everythingHappens(t *testing.T) (all exported) {
 // shutsDown ends the engine, and requests go on for a moment.
 func (s *service) shutsDown(t *testing.T) {
 	t.Helper()
-	if err := s.engine.Shutdown(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, s.engine.Shutdown(t.Context()))
 	s.post("/payments", "late", "1")
 }
 
@@ -137,21 +133,15 @@ func healthy(t *testing.T) (all exported) {
 func (s *service) byHand(t *testing.T) {
 	t.Helper()
 	inspector, err := s.engine.Inspector()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	by := core.ByHand{Operator: "m.ortiz", Reason: "INC-2291"}
 	shared, err := core.SharedScope(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	paid := s.engine.StorageKey(shared, http.MethodPost, "/payments", "slow")
 	_, revealed := inspector.Reveal(t.Context(), paid, by)
 	_, forgotten := inspector.Forget(t.Context(), paid, 1, storage.RerunIsSafe, by)
 	settled := inspector.Settle(t.Context(), s.engine.StorageKey(shared, http.MethodPost, "/uncertain", "k"), 1, storage.Happened, by)
-	if err := errors.Join(revealed, forgotten, settled); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(revealed, forgotten, settled))
 }
 
 // reconciles asks about two abandoned keys, and knows one outcome.
@@ -168,9 +158,7 @@ func (s *service) reconciles(t *testing.T) {
 		}
 		return core.AskAgain, nil
 	}
-	if err := s.engine.Reconcile(ctx, find, core.ReconcileOptions{After: 10 * time.Second, Every: time.Second, MaxAttempts: 2, Concurrency: 1}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, s.engine.Reconcile(ctx, find, core.ReconcileOptions{After: 10 * time.Second, Every: time.Second, MaxAttempts: 2, Concurrency: 1}))
 }
 
 func (s *service) dailyLife() {
@@ -274,9 +262,7 @@ func TestEverythingHappens(t *testing.T) {
 		happened = append(happened, labels["idempotency_result"]...)
 	}
 	source, err := os.ReadFile("../../core/event/event.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	results := regexp.MustCompile(`(?m)^\t\w+\s+Result = "(\w+)"`).FindAllSubmatch(source, -1)
 	if len(results) < 20 {
 		t.Fatalf("found %d results in core/event/event.go", len(results))

@@ -40,13 +40,9 @@ type fixture struct {
 func newFixture(t *testing.T, store storage.Store, w *warehouse) *fixture {
 	t.Helper()
 	webhook, err := standardwebhooks.NewWebhook(secret)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	e, err := newEndpoint(store, secret, w.ship, func(string) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() {
 		ending, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Second)
 		defer cancel()
@@ -59,9 +55,7 @@ func newFixture(t *testing.T, store storage.Store, w *warehouse) *fixture {
 func (f *fixture) deliver(t *testing.T, path, id, body string) *httptest.ResponseRecorder {
 	t.Helper()
 	request, err := signed(t.Context(), f.webhook, "http://shop.example"+path, id, body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return f.serve(request)
 }
 
@@ -178,9 +172,7 @@ func TestCrashInTheMiddle(t *testing.T) {
 func TestForgedDelivery(t *testing.T) {
 	t.Parallel()
 	other, err := standardwebhooks.NewWebhookRaw([]byte("another secret"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for name, row := range map[string]struct {
 		change func(*testing.T, *http.Request)
 		status int
@@ -203,9 +195,7 @@ func TestForgedDelivery(t *testing.T) {
 				store := memstore.New()
 				f := newFixture(t, store, &warehouse{})
 				request, err := signed(t.Context(), f.webhook, "http://shop.example"+path, "msg_1", paid)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				row.change(t, request)
 				if got := f.serve(request); got.Code != row.status {
 					t.Errorf("got %d %q, want %d", got.Code, got.Body, row.status)
@@ -228,9 +218,7 @@ func sign(t *testing.T, r *http.Request, webhook *standardwebhooks.Webhook, at t
 		}
 	}
 	signature, err := webhook.Sign(r.Header.Get("webhook-id"), at, []byte(paid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	r.Header.Set("webhook-timestamp", strconv.FormatInt(at.Unix(), 10))
 	r.Header.Set("webhook-signature", signature)
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 	"github.com/oncekey/oncekey/policy/tablefile"
 )
@@ -32,9 +33,7 @@ routes:
 func TestParse(t *testing.T) {
 	t.Parallel()
 	table, err := tablefile.Parse("idempotency.yaml", []byte(good))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	ttl := policy.TTLHours(48)
 	want, err := policy.NewTable(
 		policy.TableRow{Source: "idempotency.yaml:4", Route: "POST /payments", Options: []policy.Option{ttl, policy.LockTTL(time.Minute), policy.ExcludeFields("clientTimestamp", "requestNonce")}},
@@ -45,9 +44,7 @@ func TestParse(t *testing.T) {
 			ttl, policy.Methods("PUT", "POST"), policy.OnStoreError(policy.FailOpen), policy.OnAbandoned(policy.Refuse), policy.MaxRequestBytes(1024),
 		}},
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if !reflect.DeepEqual(table, want) {
 		t.Errorf("got  %+v\nwant %+v", table.Declarations(), want.Declarations())
 	}
@@ -64,9 +61,7 @@ func TestJSON(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			table, err := tablefile.Parse("idempotency.json", []byte(text))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			row := table.Declarations()[0]
 			if p := row.Policy; row.Route() != "POST /payments" || p.TTL != 48*time.Hour || p.LockTTL != time.Minute || p.Required || !slices.Equal(p.ExcludeFields, []string{"a"}) {
 				t.Errorf("got %+v", row)
@@ -97,9 +92,7 @@ func TestByteOrderMark(t *testing.T) {
 func TestEveryOptionHasAName(t *testing.T) {
 	t.Parallel()
 	plain, err := policy.New(policy.Methods("POST"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	_, err = policy.Parse("Nothing=1")
 	_, names, _ := strings.Cut(fmt.Sprint(err), "the names are ")
 	for name := range strings.SplitSeq(names, ", ") {
@@ -238,13 +231,9 @@ func TestRead(t *testing.T) {
 	if _, err := tablefile.Read(path); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(fmt.Sprint(err), path) {
 		t.Errorf("got %v", err)
 	}
-	if err := os.WriteFile(path, []byte(good), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(path, []byte(good), 0o600))
 	table, err := tablefile.Read(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if got := table.Declarations()[0].Source; got != path+":4" {
 		t.Errorf("the first row is from %s", got)
 	}
@@ -340,9 +329,7 @@ func TestBounds(t *testing.T) {
 	}
 	large := strings.Repeat("#\n", 500_000)
 	file := filepath.Join(t.TempDir(), "large.yaml")
-	if err := os.WriteFile(file, []byte(large), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(file, []byte(large), 0o600))
 	_, read := tablefile.Read(file)
 	_, parsed := tablefile.Parse("f.yaml", []byte(large))
 	for _, err := range []error{read, parsed} {

@@ -22,6 +22,7 @@ import (
 	"github.com/oncekey/oncekey/adapters/inspector"
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/pgstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // said is the output of a command, in a world without a network.
@@ -223,9 +224,7 @@ func TestLint(t *testing.T) {
 		good: "defaults: {TTLHours: 48}\nroutes:\n  POST /payments: {LockTTL: 60s}\n",
 		bad:  "routes:\n  POST /payments: {TTLHours: -1}\n",
 	} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	text, code := said(t, "lint", good)
 	if want := good + ": POST /payments: TTLHours=48 LockTTL=1m Methods=POST\n"; code != exitDone || text != want {
@@ -299,16 +298,12 @@ func TestPrinter(t *testing.T) {
 func TestPolicies(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "idempotency.yaml")
-	if err := os.WriteFile(file, []byte("routes:\n  POST /payments/{id}: {ExcludeFields: [sentAt]}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(file, []byte("routes:\n  POST /payments/{id}: {ExcludeFields: [sentAt]}\n"), 0o600))
 	var out bytes.Buffer
 	p := newPrinter(world{strings.NewReader(`{"sentAt":1}`), &out, &out, nil}, hiding(nil))
 	where := &place{Policies: file, As: "m.ortiz", Service: "shop", Timeout: time.Minute}
 	from, err := where.anyPage(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	found := new(inspector.Explanation)
 	if _, err := from.post(t.Context(), "explain", url.Values{"target": {"POST /payments/7"}, "key": {"k"}, "body": {"{}"}}, found); err != nil {
 		t.Fatal(err)
@@ -322,9 +317,7 @@ func TestPolicies(t *testing.T) {
 func TestRecordsOfADay(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "retry.json")
-	if err := os.WriteFile(file, []byte(`{"amount":4200,"4111 1111":1}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(file, []byte(`{"amount":4200,"4111 1111":1}`), 0o600))
 	synctest.Test(t, func(t *testing.T) {
 		s := openShop(t)
 		s.tradingDay(t)
@@ -413,9 +406,7 @@ func TestTailLooksAtTheWholeWindow(t *testing.T) {
 func TestResultsAreKnown(t *testing.T) {
 	t.Parallel()
 	source, err := os.ReadFile("../../../core/event/event.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	want := []event.Result{event.LeaseRenewed}
 	for _, match := range regexp.MustCompile(`(?m)^\t\w+ +Result = "(\w+)"`).FindAllSubmatch(source, -1) {
 		if result := event.Result(match[1]); result != event.LeaseRenewed {

@@ -6,15 +6,15 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // docs/cli.md shows each golden file as it is, and each subcommand has its section.
 func TestDocumentedOutput(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../../docs/cli.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	page := string(text)
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) < 10 {
@@ -22,9 +22,7 @@ func TestDocumentedOutput(t *testing.T) {
 	}
 	for _, name := range files {
 		output, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if !strings.Contains(page, "```console\n"+string(output)+"```\n") {
 			t.Errorf("docs/cli.md does not show %s:\n%s", name, output)
 		}
@@ -56,15 +54,11 @@ var (
 func TestDocumentedCommandLines(t *testing.T) {
 	t.Parallel()
 	pages, err := filepath.Glob("../../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	count := 0
 	for _, name := range append(pages, "../../../examples/observability/alerts.yaml") {
 		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		for _, pattern := range []*regexp.Regexp{inCode, inShell, inAlerts} {
 			for _, line := range pattern.FindAllSubmatch(text, -1) {
 				count++

@@ -23,6 +23,7 @@ import (
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -51,13 +52,9 @@ func openShopThat(t *testing.T, remembers int) *shop {
 	events := inspector.Remember(event.Log(slog.New(slog.DiscardHandler)), remembers)
 	engine, err := core.New(memstore.New(), core.ScopeBy(func(r *http.Request) (string, error) { return r.Header.Get("Authorization"), nil }),
 		core.WithObserver(events), core.WithInstance("pod-7f9c"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	page, err := inspector.New(engine, authorize, inspector.Remembered(events), inspector.Derived("charge"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	s := &shop{mux: http.NewServeMux(), page: page, engine: engine, proceed: make(chan struct{})}
 	s.mux.Handle("POST /payments", engine.Handler(http.HandlerFunc(s.pay), policy.TTLHours(48), policy.OnAbandoned(policy.Refuse)))
 	s.mux.Handle("/ops/idempotency/", http.StripPrefix("/ops/idempotency", page))
@@ -144,14 +141,10 @@ func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name+".txt")
 	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(path, []byte(got), 0o600))
 	}
 	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if got != string(want) {
 		t.Errorf("%s: got\n%s\nwant\n%s", path, got, want)
 	}

@@ -18,6 +18,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/oncekey/oncekey/adapters/inspector"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // hostile does to a terminal all that a text can: it sets the title, clears the screen, goes back to the begin of the line,
@@ -192,9 +193,7 @@ func TestHostileFaults(t *testing.T) {
 	for _, status := range []int{http.StatusServiceUnavailable, http.StatusBadRequest, http.StatusBadGateway} {
 		fault.Status = status
 		text, err := json.Marshal(fault)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		for name, network := range map[string]transport{
 			"a fault":      response(status, isJSON, string(text)),
 			"no JSON":      response(status, http.Header{"Content-Type": {hostile}}, hostile),
@@ -227,9 +226,7 @@ func TestHostileFilesAndFlags(t *testing.T) {
 		"\"\\e]0;x\\a\": 1\nroutes: \"\\e\"\n", "routes: {'POST /a': {RedactFields: ['\u202ea\u200b']}}\n", "a\xff\n",
 	} {
 		name := filepath.Join(folder, fmt.Sprintf("%d\x1b[2J\u202e\r\nb.yaml", i))
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(name, []byte(text), 0o600))
 		files = append(files, name)
 	}
 	lines := [][]string{

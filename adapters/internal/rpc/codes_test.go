@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // Aborted and Unavailable are temporary for every client of gRPC, and all other codes of
@@ -50,9 +51,7 @@ func TestStatuses(t *testing.T) {
 	}
 	want := &status.Status{Code: int32(code.Code_NOT_FOUND), Message: "no"}
 	body, err := proto.Marshal(want)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if got := readStatus(http.StatusTeapot, body); !proto.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
@@ -62,9 +61,7 @@ func TestStatuses(t *testing.T) {
 func TestRecoveredErrorThatIsNotUTF8(t *testing.T) {
 	t.Parallel()
 	found, err := Recovered(nil, &status.Status{Code: int32(code.Code_NOT_FOUND), Message: "no \xff"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if s := readStatus(found.Status, found.Body); s.GetMessage() != "no \uFFFD" || s.GetCode() != int32(code.Code_NOT_FOUND) {
 		t.Errorf("got %v", s)
 	}

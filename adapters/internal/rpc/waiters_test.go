@@ -15,6 +15,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -22,17 +23,11 @@ import (
 func waitingGuard(t *testing.T, store storage.Store, procedure string, opts ...policy.Option) *Guard {
 	t.Helper()
 	engine, err := core.New(store, core.SharedScope)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	table, err := policy.NewTable(policy.Row("POST "+procedure, append(opts, policy.Wait(time.Hour))...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	guard, err := NewGuard(engine, "", table)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return guard
 }
 

@@ -124,9 +124,7 @@ func (s *search) run(t *testing.T) {
 			return
 		}
 		if s.progress != "" {
-			if err := os.WriteFile(s.progress, strconv.AppendUint(nil, seed+1, 10), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.WriteFile(s.progress, strconv.AppendUint(nil, seed+1, 10), 0o600))
 		}
 		violations := judged(t, Draw(seed))
 		if len(violations) == 0 {

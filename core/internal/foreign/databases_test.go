@@ -22,6 +22,7 @@ import (
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/sqlstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
 )
 
@@ -38,13 +39,9 @@ const schema = `CREATE TABLE payments (id bigint GENERATED ALWAYS AS IDENTITY PR
 func openPGX(t *testing.T, a *app) storage.Store {
 	t.Helper()
 	pool, err := pgxpool.New(t.Context(), postgrestest.Shared(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(pool.Close)
-	if err := pgstore.Migrate(t.Context(), pool); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, pgstore.Migrate(t.Context(), pool))
 	if _, err := pool.Exec(t.Context(), schema); err != nil {
 		t.Fatal(err)
 	}
@@ -59,13 +56,9 @@ func openPGX(t *testing.T, a *app) storage.Store {
 func openSQL(t *testing.T, a *app) storage.Store {
 	t.Helper()
 	db, err := sql.Open("pgx", postgrestest.Shared(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = db.Close() })
-	if err := sqlstore.Migrate(t.Context(), db, sqlstore.PostgreSQL()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, sqlstore.Migrate(t.Context(), db, sqlstore.PostgreSQL()))
 	if _, err := db.ExecContext(t.Context(), schema); err != nil {
 		t.Fatal(err)
 	}

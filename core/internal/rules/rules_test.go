@@ -13,6 +13,7 @@ import (
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -124,9 +125,7 @@ func table() []row {
 func TestFateIsTheTableOfThePage(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../../docs/policy.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	_, text, _ := strings.Cut(string(page), "| the handler | the key |\n|---|---|\n")
 	text, _, _ = strings.Cut(text, "\n\n")
 	lines := strings.Split(text, "\n")
@@ -140,9 +139,7 @@ func TestFateIsTheTableOfThePage(t *testing.T) {
 			t.Errorf("row %d is %s, want %q", i+1, lines[i], row.handler)
 		}
 		declared, err := policy.New(row.opts...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		for j, outcome := range row.outcomes {
 			want := row.fates[min(j, len(row.fates)-1)]
 			if got := rules.FateOf(declared.Classify(outcome), rules.Ending{}); got != want {

@@ -4,6 +4,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 func TestCanonicalPath(t *testing.T) {
@@ -38,9 +40,7 @@ func TestCanonicalPath(t *testing.T) {
 func TestLongPathIsCheap(t *testing.T) { //nolint:paralleltest // others would allocate in between
 	for _, segment := range []string{"/", "/a", "/%2F", "/%25"} {
 		u, err := url.ParseRequestURI(strings.Repeat(segment, 10_000) + "%2F")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		most := 10.0
 		if strings.Contains(segment, "%") {
 			most += 2 * 10_000 // each such segment is unescaped, and escaped again
@@ -54,8 +54,6 @@ func TestLongPathIsCheap(t *testing.T) { //nolint:paralleltest // others would a
 func pathOf(t *testing.T, spelling string) string {
 	t.Helper()
 	u, err := url.ParseRequestURI(spelling)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return CanonicalPath(u)
 }

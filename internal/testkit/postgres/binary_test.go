@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 func TestVersionOlderThanTheOldestSupportedIsRefused(t *testing.T) {
@@ -41,9 +43,7 @@ func TestHighestVersionComesFirst(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	for _, version := range []string{"9", "17", "16"} {
-		if err := os.MkdirAll(filepath.Join(root, version, "bin"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.MkdirAll(filepath.Join(root, version, "bin"), 0o700))
 	}
 	var want []string
 	for _, version := range []string{"17", "16", "9"} {
@@ -58,9 +58,7 @@ func TestProgramThatDoesNotRun(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	for _, name := range []string{"initdb", "postgres", "createdb", "pg_basebackup"} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte("#!/bin/false\n"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(filepath.Join(folder, name), []byte("#!/bin/false\n"), 0o700))
 	}
 	if _, err := locate(folder, nil); err == nil || !strings.Contains(err.Error(), "--version") {
 		t.Errorf("the error is %v, want the name of the program", err)

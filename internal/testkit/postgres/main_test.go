@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/oncekey/oncekey/internal/testkit"
 	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
 )
 
@@ -30,24 +31,18 @@ func TestServerDoesNotSurviveKilledTestBinary(t *testing.T) {
 	t.Parallel()
 	requirePrograms(t)
 	executable, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	command := exec.CommandContext(context.WithoutCancel(t.Context()), executable)
 	command.Env = append(os.Environ(), orphaning+"=yes")
 	parent := serverproc.Start(t, "orphaning", command)
 	started := parent.AwaitLine(regexp.MustCompile(`^started (\d+) (\S+)$`))
 	postmaster, err := strconv.Atoi(started[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	orphan := &Server{t: t, folder: started[2]} // for the shared memory, which the killed test binary could not remove
 	t.Cleanup(func() { orphan.must("remove the data of", os.RemoveAll(orphan.folder)) })
 	t.Cleanup(orphan.removeSharedMemory)
 	family, err := children(postmaster)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 
 	parent.Kill()
 

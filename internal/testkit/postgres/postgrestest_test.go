@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 func TestStartedServerAnswers(t *testing.T) {
@@ -61,9 +63,7 @@ func TestKilledServerLeavesNobodyBehind(t *testing.T) {
 		t.Fatalf("no process %d: want the one that serves the connection", backend)
 	}
 	family, err := children(server.process.Pid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	server.Kill()
 	for _, pid := range append(family, backend, server.process.Pid()) {
 		if isAlive(pid) {
@@ -140,13 +140,9 @@ func TestSharedMemoryOfKilledServerIsRemoved(t *testing.T) {
 func segment(t *testing.T, server *Server) string {
 	t.Helper()
 	fields, err := server.sharedMemory()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	key, err := strconv.ParseUint(fields[0], 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return fmt.Sprintf("0x%08x", key)
 }
 

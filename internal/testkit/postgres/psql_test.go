@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // The tests talk to the server by psql, which is installed with it: so the root module requires no PostgreSQL driver.
@@ -56,16 +58,10 @@ func open(t *testing.T, dsn string) *session {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	process := command(ctx, t, dsn)
 	input, err := process.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	output, err := process.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := process.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	testkit.Must(t, process.Start())
 	s := &session{input: input, lines: make(chan string, 16)}
 	ended := make(chan struct{})
 	go func() {

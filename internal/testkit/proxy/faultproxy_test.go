@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/oncekey/oncekey/internal/testkit"
 	faultproxy "github.com/oncekey/oncekey/internal/testkit/proxy"
 )
 
@@ -22,9 +23,7 @@ func echo(t *testing.T) (address string, asked <-chan string) {
 	t.Helper()
 	var listen net.ListenConfig
 	listener, err := listen.Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	lines := make(chan string, 100)
 	go func() {
@@ -61,9 +60,7 @@ func dial(t *testing.T, p *faultproxy.Proxy) *caller {
 	t.Helper()
 	var dialer net.Dialer
 	connection, err := dialer.DialContext(t.Context(), "tcp", p.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = connection.Close() })
 	return &caller{connection, bufio.NewReader(connection)}
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -173,13 +175,9 @@ func expectAnswer(t *testing.T, server *Server, command string, want ...string) 
 	t.Helper()
 	dialer := net.Dialer{Timeout: 5 * time.Second}
 	connection, err := dialer.DialContext(t.Context(), "tcp", server.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer connection.Close()
-	if err := connection.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, connection.SetDeadline(time.Now().Add(5*time.Second)))
 	if _, err := connection.Write([]byte(command + "\r\n")); err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncekey/oncekey/internal/testkit"
 	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
 )
 
@@ -113,18 +114,14 @@ func load(t *testing.T) string {
 	}
 	_, here, _, _ := runtime.Caller(0)
 	model, err := os.ReadFile(filepath.Join(filepath.Dir(here), "lease.pml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return string(model)
 }
 
 func (s *search) check(t *testing.T, model string) {
 	t.Helper()
 	directory := t.TempDir()
-	if err := os.WriteFile(filepath.Join(directory, "lease.pml"), []byte(model), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(filepath.Join(directory, "lease.pml"), []byte(model), 0o600))
 	generate := []string{"-a"}
 	for flag := range strings.FieldsSeq(s.flags) {
 		generate = append(generate, "-D"+flag)

@@ -5,6 +5,8 @@ import (
 	"go/token"
 	"strings"
 	"testing"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 const sample = `package sample
@@ -44,9 +46,7 @@ func TestPattern(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := engine{files: token.NewFileSet(), packages: make(map[string][]*ast.File)}
-			if err := e.parse("sample", "sample.go", []byte(sample)); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, e.parse("sample", "sample.go", []byte(sample)))
 			var got string
 			if p, err := parsePattern(c.pattern); err != nil {
 				got = err.Error()
@@ -67,9 +67,7 @@ func TestPattern(t *testing.T) {
 func TestMutantDoesNotApply(t *testing.T) {
 	t.Parallel()
 	e, err := load(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for name, c := range map[string]struct{ function, pattern, replacement, want string }{
 		"moved to another type":  {"Watcher.LoseInTime", "$now.Reaches($_)", "false", "moved to ledger.Hold.LoseInTime?"},
 		"moved to another name":  {"Hold.loseLate", `"%w: it could not be renewed in time: %w"`, "", "moved to ledger.Hold.LoseInTime?"},

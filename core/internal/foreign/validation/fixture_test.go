@@ -10,6 +10,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"github.com/oncekey/oncekey/adapters/openapi"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -30,9 +31,7 @@ func skip(t *testing.T, missing string) {
 func rows(t *testing.T, rows ...policy.TableRow) []policy.Declaration {
 	t.Helper()
 	table, err := policy.NewTable(rows...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return table.Declarations()
 }
 
@@ -51,9 +50,7 @@ func merge(t *testing.T, text string, declared ...policy.TableRow) *openapi3.T {
 // valid reads the document and expects it to be OpenAPI.
 func valid(t *testing.T, text []byte, err error) *openapi3.T {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	doc, err := openapi3.NewLoader().LoadFromData(text)
 	if err != nil {
 		t.Fatalf("%v in %s", err, text)

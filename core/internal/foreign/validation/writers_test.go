@@ -18,6 +18,7 @@ import (
 	"github.com/oncekey/oncekey/adapters/openapi"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -184,13 +185,9 @@ func TestRedoclyOnWriters(t *testing.T) {
 	var files []string
 	for writer, write := range writers {
 		text, err := openapi.Document(rows(t, policy.Row("POST /a", everything), policy.Row("POST /b", policy.KeyField("id"))), openapi.ProblemWriter(write))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		file := filepath.Join(t.TempDir(), writer+".json")
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(file, text, 0o600))
 		files = append(files, file)
 	}
 	lint(t, []string{"security-defined"}, files...)

@@ -15,6 +15,7 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/oncekey/oncekey/core/sqlstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
 )
 
@@ -27,9 +28,7 @@ func sqliteFull(t *testing.T, outage time.Duration) scenario {
 	open := func(name string) *sql.DB {
 		file := "file:" + filepath.Join(disk.folder, name) + "?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(5000)"
 		db, err := sql.Open("sqlite", file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		t.Cleanup(func() { db.Close() })
 		return db
 	}
@@ -65,9 +64,7 @@ type disk struct{ folder string }
 func newDisk(t *testing.T, megabytes int) *disk {
 	t.Helper()
 	folder, err := os.MkdirTemp("", "oncekey-disk-") //nolint:usetesting // other users enter it
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = os.Remove(folder) })
 	if err := run("mount", "-t", "tmpfs", "-o", fmt.Sprintf("size=%dm,mode=755", megabytes), "tmpfs", folder); err != nil {
 		t.Skipf("no small file system: %v", err)
@@ -106,9 +103,7 @@ func (d *disk) filler() string { return filepath.Join(d.folder, "filler") }
 func (d *disk) fill(t *testing.T) {
 	t.Helper()
 	file, err := os.Create(d.filler())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer file.Close()
 	zeros := make([]byte, 1<<20)
 	for size := len(zeros); size > 0; {
@@ -123,7 +118,5 @@ func (d *disk) fill(t *testing.T) {
 
 func (d *disk) empty(t *testing.T) {
 	t.Helper()
-	if err := os.Remove(d.filler()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Remove(d.filler()))
 }

@@ -53,9 +53,7 @@ func TestSoakGalera(t *testing.T) {
 func storeAt(t testing.TB, node *mysqltest.Server, database string, migrate bool) storage.Store {
 	t.Helper()
 	db, err := sql.Open("mysql", fmt.Sprintf("root@tcp(%s)/%s", node.Addr(), database))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	db.SetMaxOpenConns(connections / 2)
 	t.Cleanup(func() { db.Close() })
 	if migrate {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core/sqlstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 	mysqltest "github.com/oncekey/oncekey/internal/testkit/mysql"
 	faultproxy "github.com/oncekey/oncekey/internal/testkit/proxy"
 	"github.com/oncekey/oncekey/policy"
@@ -23,9 +24,7 @@ func galeraNode(t *testing.T, _ time.Duration) scenario {
 	proxy := faultproxy.Start(t, nodes[0].Addr())
 	open := func() *sql.DB {
 		db, err := sql.Open("mysql", fmt.Sprintf("root@tcp(%s)/shop", proxy.Addr()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		t.Cleanup(func() { db.Close() })
 		db.SetMaxOpenConns(connections)
 		db.SetMaxIdleConns(connections)
@@ -47,9 +46,7 @@ func galeraNode(t *testing.T, _ time.Duration) scenario {
 // databases. The guarded handler writes in the transaction of its record, where it has one.
 func inSQL(t *testing.T, dialect sqlstore.Dialect, db, other *sql.DB, opts ...policy.Option) scenario {
 	t.Helper()
-	if err := sqlstore.Migrate(t.Context(), db, dialect); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, sqlstore.Migrate(t.Context(), db, dialect))
 	for _, pool := range []*sql.DB{db, other} {
 		if _, err := pool.ExecContext(t.Context(), `CREATE TABLE IF NOT EXISTS effects (service varchar(10), request varchar(100))`); err != nil {
 			t.Fatal(err)
@@ -83,21 +80,15 @@ func inSQL(t *testing.T, dialect sqlstore.Dialect, db, other *sql.DB, opts ...po
 func effectsIn(t *testing.T, db *sql.DB) map[string]int {
 	t.Helper()
 	rows, err := db.QueryContext(t.Context(), `SELECT request, count(*) FROM effects WHERE service = 'guarded' GROUP BY request`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer rows.Close()
 	counts := make(map[string]int)
 	for rows.Next() {
 		var key string
 		var n int
-		if err := rows.Scan(&key, &n); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, rows.Scan(&key, &n))
 		counts[key] = n
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, rows.Err())
 	return counts
 }

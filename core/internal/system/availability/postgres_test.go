@@ -32,9 +32,7 @@ func postgresFailover(t *testing.T, outage time.Duration) scenario {
 	})
 	proxy := faultproxy.Start(t, hostOf(t, primary.DSN()))
 	address, err := url.Parse(primary.DSN())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	address.Host = proxy.Addr()
 	e := inPostgres(t, address.String())
 	e.name = "PostgreSQL: the primary is killed, its synchronous standby is promoted by hand"
@@ -71,9 +69,7 @@ func patroniFailover(t *testing.T, _ time.Duration) scenario {
 func inPostgres(t *testing.T, dsn string) scenario {
 	t.Helper()
 	pool, other := connect(t, dsn), connect(t, dsn)
-	if err := pgstore.Migrate(t.Context(), pool); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, pgstore.Migrate(t.Context(), pool))
 	execute(t, pool, `CREATE TABLE effects (request text)`)
 	execute(t, pool, `CREATE TABLE effects_without_guard (request text)`)
 	return scenario{
@@ -98,9 +94,7 @@ func inPostgres(t *testing.T, dsn string) scenario {
 			if err == nil {
 				_, err = pgx.ForEachRow(rows, []any{&key, &n}, func() error { counts[key] = n; return nil })
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			return counts
 		},
 	}
@@ -109,14 +103,10 @@ func inPostgres(t *testing.T, dsn string) scenario {
 func connect(t *testing.T, dsn string) *pgxpool.Pool {
 	t.Helper()
 	config, err := pgxpool.ParseConfig(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	config.MaxConns = connections
 	pool, err := pgxpool.NewWithConfig(context.WithoutCancel(t.Context()), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(pool.Close)
 	return pool
 }
@@ -139,8 +129,6 @@ func one[T any](t *testing.T, pool *pgxpool.Pool, query string) (value T) {
 func hostOf(t *testing.T, dsn string) string {
 	t.Helper()
 	address, err := url.Parse(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return address.Host
 }

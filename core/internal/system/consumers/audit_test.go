@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // page is the auditor's. It has the budgets and the tour.
@@ -31,9 +33,7 @@ var comment = regexp.MustCompile(`^\s*(//.*)?$`)
 func sizeOf(t *testing.T, path string) size {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	counted := size{files: 1}
 	for line := range bytes.Lines(text) {
 		counted.lines++
@@ -67,9 +67,7 @@ func TestBudget(t *testing.T) {
 		t.Skip("needs the go tool: ", err)
 	}
 	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	parts := published(t)
 	for name, program := range map[string]string{"chi and memory": chi, "chi and Redis": chiAndRedis} {
 		t.Run(name, func(t *testing.T) {
@@ -99,9 +97,7 @@ func TestBudget(t *testing.T) {
 func number(t *testing.T, text []byte) int {
 	t.Helper()
 	n, err := strconv.Atoi(strings.ReplaceAll(string(text), ",", ""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return n
 }
 
@@ -109,9 +105,7 @@ func number(t *testing.T, text []byte) int {
 func TestTour(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	_, tour, _ := strings.Cut(string(text), "\n## The tour\n")
 	tour, _, _ = strings.Cut(tour, "\n## ")
 	var whole size

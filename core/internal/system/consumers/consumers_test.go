@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 const (
@@ -138,9 +140,7 @@ func newUser(t *testing.T, parts []string, program, part string) user {
 	}
 	for _, part := range parts {
 		folder, err := filepath.Abs(folderOf(part))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		fmt.Fprintf(&mod, "replace %s => %s\n", part, folder)
 	}
 	u := user{t: t, folder: t.TempDir(), environment: []string{"GOFLAGS=-mod=mod", "GOSUMDB=off"}}
@@ -151,9 +151,7 @@ func newUser(t *testing.T, parts []string, program, part string) user {
 
 func (u user) write(name, text string) {
 	u.t.Helper()
-	if err := os.WriteFile(filepath.Join(u.folder, name), []byte(text), 0o600); err != nil {
-		u.t.Fatal(err)
-	}
+	testkit.Must(u.t, os.WriteFile(filepath.Join(u.folder, name), []byte(text), 0o600))
 }
 
 // run runs the go tool without a workspace.
@@ -199,8 +197,6 @@ func different(words []string) []string {
 func (u user) sums() int {
 	u.t.Helper()
 	text, err := os.ReadFile(filepath.Join(u.folder, "go.sum"))
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	testkit.Must(u.t, err)
 	return bytes.Count(text, []byte("\n"))
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // The Makefile says which modules there are, and which of them are published. Each other list says the same.
@@ -30,9 +32,7 @@ func TestListsOfModules(t *testing.T) {
 		"of the others of the architecture": {"docs/architecture.md", `(?s)\| module \| published.*?\n\n`, "\\| (.*) \\| no \\|", others},
 	} {
 		text, err := os.ReadFile(filepath.Join(root, row.file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		var got []string
 		for _, found := range regexp.MustCompile(row.folder).FindAllStringSubmatch(regexp.MustCompile(row.within).FindString(string(text)), -1) {
 			for folder := range strings.SplitSeq(strings.Join(found[1:], ""), ", ") {
@@ -61,9 +61,7 @@ func named(word string) string {
 func foldersIn(t *testing.T, variable string) []string {
 	t.Helper()
 	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	words := regexp.MustCompile(`(?m)^` + variable + ` := ((?:.*\\\n)*.*)$`).FindSubmatch(makefile)
 	if words == nil {
 		t.Fatalf("the Makefile has no %s", variable)

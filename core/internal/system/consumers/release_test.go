@@ -77,9 +77,7 @@ func newStranger(t *testing.T, parts []string) user {
 	t.Helper()
 	folder := serverproc.Folder(t) // a module cache is many small files
 	checkout, err := filepath.Abs(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	arguments := []string{"run", "./release", "-version", released, "-rehearse", folder, checkout}
 	for _, part := range parts {
 		arguments = append(arguments, "."+strings.TrimPrefix(part, module))
@@ -118,9 +116,7 @@ type readmeProgram struct {
 func readme(t *testing.T) readmeProgram {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	p := readmeProgram{modules: []string{module}}
 	for _, block := range regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
 		switch {

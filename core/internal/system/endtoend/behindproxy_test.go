@@ -54,9 +54,7 @@ func requireProgram(t *testing.T, name string) string {
 func write(t *testing.T, folder, text string) string {
 	t.Helper()
 	file := filepath.Join(folder, "proxy.conf")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
 }
 
@@ -64,9 +62,7 @@ func write(t *testing.T, folder, text string) string {
 func documented(t *testing.T, name string) string {
 	t.Helper()
 	page, err := os.ReadFile(proxyPage)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	_, rest, found := strings.Cut(string(page), "```"+name+"\n")
 	configuration, _, ended := strings.Cut(rest, "```")
 	if !found || !ended {

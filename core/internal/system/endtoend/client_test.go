@@ -204,17 +204,11 @@ func (i *instance) awaitHandler(send func() answer) <-chan answer {
 func (i *instance) attempts() int {
 	i.t.Helper()
 	outgoing, err := http.NewRequestWithContext(i.t.Context(), http.MethodGet, i.url+"/attempts", http.NoBody)
-	if err != nil {
-		i.t.Fatal(err)
-	}
+	testkit.Must(i.t, err)
 	response, err := client.Do(outgoing)
-	if err != nil {
-		i.t.Fatal(err)
-	}
+	testkit.Must(i.t, err)
 	defer response.Body.Close()
 	var counted struct{ Attempts int }
-	if err := json.NewDecoder(response.Body).Decode(&counted); err != nil {
-		i.t.Fatal(err)
-	}
+	testkit.Must(i.t, json.NewDecoder(response.Body).Decode(&counted))
 	return counted.Attempts
 }

@@ -22,9 +22,7 @@ type database struct {
 func openDatabase(t *testing.T, dsn string) *database {
 	t.Helper()
 	pool, err := pgxpool.New(context.WithoutCancel(t.Context()), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(pool.Close)
 	return &database{t, dsn, pool}
 }
@@ -40,9 +38,7 @@ func (d *database) execute(statement string, arguments ...any) {
 func ask[T any](d *database, query string, arguments ...any) T {
 	d.t.Helper()
 	var value T
-	if err := d.pool.QueryRow(d.t.Context(), query, arguments...).Scan(&value); err != nil {
-		d.t.Fatal(err)
-	}
+	testkit.Must(d.t, d.pool.QueryRow(d.t.Context(), query, arguments...).Scan(&value))
 	return value
 }
 
@@ -80,9 +76,7 @@ func (d *database) raise(statement string) *barrier {
 	d.t.Helper()
 	ctx := context.WithoutCancel(d.t.Context())
 	tx, err := d.pool.Begin(ctx)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	testkit.Must(d.t, err)
 	b := &barrier{d, tx, tx.Conn().PgConn().PID()}
 	d.t.Cleanup(b.lift)
 	if _, err := tx.Exec(ctx, statement); err != nil {
@@ -150,13 +144,9 @@ func (f *fixture) beginUntil(i *instance, r request, stops ...string) (answers <
 func (f *fixture) expectTransfers(keys ...string) {
 	f.t.Helper()
 	rows, err := f.database.pool.Query(f.t.Context(), `SELECT key FROM payments.transfers ORDER BY key`)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	testkit.Must(f.t, err)
 	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	testkit.Must(f.t, err)
 	if !slices.Equal(got, keys) {
 		f.t.Errorf("there are transfers for %q, want %q", got, keys)
 	}

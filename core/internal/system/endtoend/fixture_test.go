@@ -166,9 +166,7 @@ func (f *fixture) start(router string, flags ...string) *instance {
 func (f *fixture) launch(router string, flags ...string) *instance {
 	f.t.Helper()
 	binary, err := buildProgram()
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	testkit.Must(f.t, err)
 	arguments := slices.Concat([]string{
 		"-addr", "127.0.0.1:0", "-router", router, "-lock-ttl", f.lockTTL.String(), "-store-timeout", f.storeTimeout.String(),
 		"-ledger", f.ledger,
@@ -232,9 +230,7 @@ type effect struct {
 func (f *fixture) effects() []effect {
 	f.t.Helper()
 	text, err := os.ReadFile(f.ledger)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	testkit.Must(f.t, err)
 	var all []effect
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	for lines.Scan() {

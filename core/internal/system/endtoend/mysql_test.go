@@ -39,9 +39,7 @@ func onEachMySQL(t *testing.T, lockTTL time.Duration, test func(t *testing.T, f 
 			f := newFixture(t, lockTTL)
 			dsn := f.flags[len(f.flags)-1]
 			db, err := sql.Open("mysql", dsn)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			t.Cleanup(func() { _ = db.Close() })
 			_, name, _ := strings.Cut(dsn, "/")
 			test(t, &mysqlFixture{f, db, name})
@@ -60,21 +58,15 @@ type mysqlFixture struct {
 func (f *mysqlFixture) raise(stop mysqlStop) (lift func()) {
 	f.t.Helper()
 	tx, err := f.db.BeginTx(context.WithoutCancel(f.t.Context()), nil)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	testkit.Must(f.t, err)
 	lift = func() { _ = tx.Rollback() } // it may have ended
 	f.t.Cleanup(lift)
 	rows, err := tx.QueryContext(f.t.Context(), stop.lock)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	testkit.Must(f.t, err)
 	defer rows.Close()
 	for rows.Next() { // locks each row
 	}
-	if err := rows.Err(); err != nil {
-		f.t.Fatal(err)
-	}
+	testkit.Must(f.t, rows.Err())
 	return lift
 }
 
@@ -95,14 +87,10 @@ func (f *mysqlFixture) await(stop mysqlStop) {
 func (f *mysqlFixture) running(part string) (id string) {
 	f.t.Helper()
 	rows, err := f.db.QueryContext(f.t.Context(), `SHOW FULL PROCESSLIST`)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	testkit.Must(f.t, err)
 	defer rows.Close()
 	columns, err := rows.Columns()
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	testkit.Must(f.t, err)
 	for rows.Next() {
 		var number, user, host, database, command, time, state, statement sql.NullString
 		all := []any{&number, &user, &host, &database, &command, &time, &state, &statement, new(any)}
@@ -113,9 +101,7 @@ func (f *mysqlFixture) running(part string) (id string) {
 			id = number.String
 		}
 	}
-	if err := rows.Err(); err != nil {
-		f.t.Fatal(err)
-	}
+	testkit.Must(f.t, rows.Err())
 	return id
 }
 
@@ -139,16 +125,12 @@ func (f *mysqlFixture) beginUntil(i *instance, r request, stops ...mysqlStop) (a
 func (f *mysqlFixture) expectMoved(keys ...string) {
 	f.t.Helper()
 	rows, err := f.db.QueryContext(f.t.Context(), `SELECT request_key FROM payments_transfers ORDER BY request_key`)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	testkit.Must(f.t, err)
 	defer rows.Close()
 	var got []string
 	for rows.Next() {
 		var key string
-		if err := rows.Scan(&key); err != nil {
-			f.t.Fatal(err)
-		}
+		testkit.Must(f.t, rows.Scan(&key))
 		got = append(got, key)
 	}
 	if err := rows.Err(); err != nil || !slices.Equal(got, keys) {

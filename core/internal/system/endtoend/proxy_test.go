@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // repeating is a proxy that by itself repeats a client's request at one server after another, until a response has a status
@@ -91,16 +93,12 @@ func expectStatus(t *testing.T, url string, status int, r request) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	outgoing, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(r.body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	outgoing.Header.Set("Authorization", "Bearer "+r.user)
 	outgoing.Header.Set("Content-Type", "application/json")
 	outgoing.Header.Set("Idempotency-Key", r.key)
 	response, err := client.Do(outgoing)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer response.Body.Close()
 	if response.StatusCode != status {
 		t.Errorf("%s: the client got %d, want %d", r.path, response.StatusCode, status)

@@ -195,9 +195,7 @@ func (s *crashes) audit() {
 	effects := make(map[string]int) // by path and key
 	rows, err := s.database.pool.Query(s.t.Context(), `
 SELECT '/transfers' || key FROM payments.transfers UNION ALL SELECT '/payments' || key FROM payments.ledger`)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testkit.Must(s.t, err)
 	var name string
 	if _, err := pgx.ForEachRow(rows, []any{&name}, func() error { effects[name]++; return nil }); err != nil {
 		s.t.Fatal(err)

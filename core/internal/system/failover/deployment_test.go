@@ -132,9 +132,7 @@ func (d *deployment) ask(server *redistest.Server, words ...string) any {
 	ctx, cancel := context.WithTimeout(d.t.Context(), service.Patience)
 	defer cancel()
 	answer, err := server.Do(ctx, words...)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	testkit.Must(d.t, err)
 	return answer
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/tieredstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
 )
 
@@ -120,18 +121,12 @@ func TestTieredStoreLosesNothingInAFailover(t *testing.T) {
 func tiered(t *testing.T, d *deployment, database string) storage.Store {
 	t.Helper()
 	config, err := pgxpool.ParseConfig(database)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	config.MaxConns = 8
 	pool, err := pgxpool.NewWithConfig(context.WithoutCancel(t.Context()), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(pool.Close)
-	if err := pgstore.Migrate(t.Context(), pool); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, pgstore.Migrate(t.Context(), pool))
 	return tieredstore.New(redisstore.New(d.client()), pgstore.New(pool), tieredstore.Logger(slog.New(slog.DiscardHandler)))
 }
 

@@ -29,9 +29,7 @@ func TestNothingRunsWithoutEnoughReplicas(t *testing.T) {
 	effects.expectRuns(t, "early")
 
 	host, port, err := net.SplitHostPort(master.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	replica := redistest.Start(t, "--replicaof", host, port)
 	if got := first.insist(t, "early"); !got.is(created) {
 		t.Fatalf("the response with a replica is %+v, want %+v", got, created)

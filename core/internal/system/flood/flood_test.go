@@ -46,13 +46,9 @@ var stores = map[string]func(t *testing.T) testkit.Inspectable{
 	},
 	"pgstore": func(t *testing.T) testkit.Inspectable {
 		pool, err := pgxpool.New(t.Context(), postgrestest.Shared(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		t.Cleanup(pool.Close)
-		if err := pgstore.Migrate(t.Context(), pool); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, pgstore.Migrate(t.Context(), pool))
 		return pgstore.New(pool)
 	},
 }
@@ -153,9 +149,7 @@ func count(t *testing.T, store testkit.Inspectable) (n int) {
 	t.Helper()
 	for cursor, first := "", true; first || cursor != ""; first = false {
 		listing, err := store.List(t.Context(), storage.Filter{}, storage.Page{Cursor: cursor, Limit: 1000})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		n, cursor = n+len(listing.Entries), listing.Next
 	}
 	return n

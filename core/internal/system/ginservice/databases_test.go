@@ -65,14 +65,10 @@ func openPool(t *testing.T) (storage.Store, repository, *sql.DB) {
 	t.Helper()
 	dsn := postgrestest.Shared(t)
 	pool, err := pgxpool.New(context.WithoutCancel(t.Context()), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(pool.Close)
 	db := openDB(t, "pgx", dsn)
-	if err := pgstore.Migrate(t.Context(), pool); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, pgstore.Migrate(t.Context(), pool))
 	return pgstore.New(pool), queries{pool}, db
 }
 
@@ -103,9 +99,7 @@ func overSQL(name, driver string, dialect sqlstore.Dialect, dsn func(testing.TB)
 		open: func(t *testing.T) (storage.Store, repository, *sql.DB) {
 			t.Helper()
 			db := openDB(t, driver, dsn(t))
-			if err := sqlstore.Migrate(t.Context(), db, dialect); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, sqlstore.Migrate(t.Context(), db, dialect))
 			return sqlstore.New(db, dialect), statements{db}, db
 		},
 	}
@@ -115,9 +109,7 @@ func overSQL(name, driver string, dialect sqlstore.Dialect, dsn func(testing.TB)
 func openDB(t *testing.T, driver, dsn string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open(driver, dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { db.Close() })
 	if _, err := db.ExecContext(t.Context(), table); err != nil {
 		t.Fatal(err)

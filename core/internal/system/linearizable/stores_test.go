@@ -24,6 +24,7 @@ import (
 	"github.com/oncekey/oncekey/core/sqlstore"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/tieredstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 	mysqltest "github.com/oncekey/oncekey/internal/testkit/mysql"
 	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
 	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
@@ -105,14 +106,10 @@ func (*batchCounter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEnd
 func overSQL(t *testing.T, driver, dsn string, dialect sqlstore.Dialect) storage.Store {
 	t.Helper()
 	db, err := sql.Open(driver, dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { db.Close() })
 	db.SetMaxIdleConns(keys * callersPerKey)
-	if err := sqlstore.Migrate(t.Context(), db, dialect); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, sqlstore.Migrate(t.Context(), db, dialect))
 	return sqlstore.New(db, dialect)
 }
 
@@ -120,18 +117,12 @@ func overSQL(t *testing.T, driver, dsn string, dialect sqlstore.Dialect) storage
 func database(t *testing.T, tracer pgx.QueryTracer) *pgxpool.Pool {
 	t.Helper()
 	config, err := pgxpool.ParseConfig(postgrestest.Shared(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	config.ConnConfig.Tracer = tracer
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(pool.Close)
-	if err := pgstore.Migrate(t.Context(), pool); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, pgstore.Migrate(t.Context(), pool))
 	return pool
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/sqlstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
 )
 
@@ -29,29 +30,18 @@ func overBoth(t *testing.T, byPgx bool) map[string]program {
 	t.Helper()
 	dsn := postgrestest.Shared(t)
 	pool, err := pgxpool.New(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(pool.Close)
 	db, err := sql.Open("pgx", dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { db.Close() })
 	migrations := []error{pgstore.Migrate(t.Context(), pool), sqlstore.Migrate(t.Context(), db, sqlstore.PostgreSQL())}
 	if !byPgx {
 		_, err = pool.Exec(t.Context(), `DROP TABLE oncekey_records, oncekey_records_migrations`)
 		migrations = append(migrations, err, sqlstore.Migrate(t.Context(), db, sqlstore.PostgreSQL()), pgstore.Migrate(t.Context(), pool))
 	}
-	must(t, errors.Join(migrations...))
+	testkit.Must(t, errors.Join(migrations...))
 	return map[string]program{"pgstore": pgstore.New(pool), "sqlstore": sqlstore.New(db, sqlstore.PostgreSQL())}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // transferred is a claim of a key, with all that a row can hold.
@@ -95,7 +85,7 @@ func TestServiceMovesBetweenTheStores(t *testing.T) {
 
 func moves(t *testing.T, before, after program) {
 	t.Helper()
-	must(t, errors.Join(before.Check(t.Context()), after.Check(t.Context())))
+	testkit.Must(t, errors.Join(before.Check(t.Context()), after.Check(t.Context())))
 	result := func(body string) storage.Result {
 		return storage.Result{
 			State: storage.Completed, Status: 201, Body: []byte(body), Header: storage.Header{{Name: "A", Value: "'\xff"}}, Sketch: []byte("\x00\xff"),
@@ -103,7 +93,7 @@ func moves(t *testing.T, before, after program) {
 		}
 	}
 	// A finished key, and all that is known of it.
-	must(t, before.Complete(t.Context(), won(t, before, transferred("finished")), result("\x00\xff")))
+	testkit.Must(t, before.Complete(t.Context(), won(t, before, transferred("finished")), result("\x00\xff")))
 	is, was := seen(t, after, transferred("finished")), seen(t, before, transferred("finished"))
 	if fmt.Sprintf("%+v", *is) != fmt.Sprintf("%+v", *was) || string(is.Body) != "\x00\xff" || is.Origin != transferred("").Origin {
 		t.Errorf("the record is %+v, and was %+v", is, was)
@@ -111,17 +101,17 @@ func moves(t *testing.T, before, after program) {
 	// A lease goes on in the other store, with its steps.
 	running := won(t, before, transferred("running"))
 	running.Steps = "first\n"
-	must(t, before.Extend(t.Context(), running, time.Minute))
+	testkit.Must(t, before.Extend(t.Context(), running, time.Minute))
 	if r := seen(t, after, transferred("running")); r.Steps != "first\n" || r.Attempt != 1 || r.Abandoned() {
 		t.Errorf("the record is %+v, want it in progress with its step", r)
 	}
 	running.Steps = "first\nsecond\n"
-	must(t, errors.Join(after.Extend(t.Context(), running, time.Minute), after.Complete(t.Context(), running, result("answer"))))
-	must(t, before.Complete(t.Context(), running, result("answer"))) // its reply was lost
+	testkit.Must(t, errors.Join(after.Extend(t.Context(), running, time.Minute), after.Complete(t.Context(), running, result("answer"))))
+	testkit.Must(t, before.Complete(t.Context(), running, result("answer"))) // its reply was lost
 	// A key is taken over with its steps, and its first holder has lost it.
 	lost := won(t, before, transferred("abandoned"))
 	lost.Steps = "first\n"
-	must(t, before.Extend(t.Context(), lost, 0))
+	testkit.Must(t, before.Extend(t.Context(), lost, 0))
 	second := transferred("abandoned")
 	second.TakeOver = true
 	if l := won(t, after, second); l.Attempt != 2 || l.Steps != "first\n" || !l.TookOver {
@@ -133,7 +123,7 @@ func moves(t *testing.T, before, after program) {
 	// A released key keeps its steps for its own request.
 	released := won(t, before, transferred("released"))
 	released.Steps = "first\n"
-	must(t, before.Release(t.Context(), released))
+	testkit.Must(t, before.Release(t.Context(), released))
 	if l := won(t, after, transferred("released")); l.Attempt != 2 || l.Steps != "first\n" || l.TookOver {
 		t.Errorf("the lease is %+v, want the second attempt with the step", l)
 	}
@@ -146,13 +136,13 @@ func moves(t *testing.T, before, after program) {
 			t.Errorf("the record is %+v, want a remembered key", r)
 		}
 		_, err := after.Sweep(t.Context(), 10)
-		must(t, err)
+		testkit.Must(t, err)
 	}
 	// A transaction of a handler commits the result of a claim of the other store.
 	paid := won(t, before, transferred("paid"))
 	handler, transaction, err := after.BeginTransaction(t.Context(), paid)
-	must(t, err)
-	must(t, transaction.Commit(handler, paid, result("paid")))
+	testkit.Must(t, err)
+	testkit.Must(t, transaction.Commit(handler, paid, result("paid")))
 	if r := seen(t, before, transferred("paid")); string(r.Body) != "paid" {
 		t.Errorf("the record is %+v, want the result of the transaction", r)
 	}

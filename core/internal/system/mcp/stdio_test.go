@@ -62,9 +62,7 @@ func (w *world) start(environment ...string) *child {
 	command.Env = append(command.Env, environment...)
 	client := mcp.NewClient(&mcp.Implementation{Name: "agent", Version: "1"}, nil)
 	session, err := client.Connect(w.t.Context(), &mcp.CommandTransport{Command: command}, nil)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testkit.Must(w.t, err)
 	w.t.Cleanup(func() { _ = session.Close() })
 	return &child{session, command.Process}
 }
@@ -200,9 +198,7 @@ func TestFrozenPastItsLease(t *testing.T) {
 	if err != nil || result.IsError || len(receiptsOf(result)) != len(steps) {
 		t.Fatalf("the retry got %+v, %v", result, err)
 	}
-	if err := os.WriteFile(filepath.Join(w.folder, "go on"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(filepath.Join(w.folder, "go on"), nil, 0o600))
 	signal(t, first, syscall.SIGCONT)
 	if err := <-responses; codeOf(err) != problem.InProgress {
 		t.Errorf("the frozen server responded %v, want %s", err, problem.InProgress)
@@ -218,7 +214,5 @@ func TestFrozenPastItsLease(t *testing.T) {
 
 func signal(t *testing.T, c *child, number syscall.Signal) {
 	t.Helper()
-	if err := c.process.Signal(number); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.process.Signal(number))
 }

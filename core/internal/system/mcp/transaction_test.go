@@ -14,6 +14,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/system/service"
 	"github.com/oncekey/oncekey/core/pgstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -22,14 +23,10 @@ import (
 func newLedger(t *testing.T) *pgxpool.Pool {
 	t.Helper()
 	pool, err := pgxpool.New(context.WithoutCancel(t.Context()), postgrestest.Shared(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(pool.Close)
 	_, err = pool.Exec(t.Context(), `CREATE TABLE payments (item text, confirmed boolean)`)
-	if err := errors.Join(err, pgstore.Migrate(t.Context(), pool)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(err, pgstore.Migrate(t.Context(), pool)))
 	return pool
 }
 
@@ -60,13 +57,9 @@ func newAgent(t *testing.T, db *pgxpool.Pool, answers <-chan string) *child {
 	t.Helper()
 	engine := service.Engine(t, pgstore.New(db), core.SharedScope)
 	table, err := policy.NewTable(policy.Row("TOOL order", pgstore.Transactional(), policy.StoreTimeout(longest)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	guard, err := idemmcp.New(engine, table)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	server := mcp.NewServer(&mcp.Implementation{Name: "shop", Version: "1"}, nil)
 	mcp.AddTool(server, &mcp.Tool{Name: "order"}, buy)
 	server.AddReceivingMiddleware(guard.Receive)
@@ -82,13 +75,9 @@ func newAgent(t *testing.T, db *pgxpool.Pool, answers <-chan string) *child {
 	})
 	clientSide, serverSide := mcp.NewInMemoryTransports()
 	serving, err := server.Connect(t.Context(), serverSide, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	session, err := client.Connect(t.Context(), clientSide, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() {
 		_ = session.Close()
 		_ = serving.Wait()

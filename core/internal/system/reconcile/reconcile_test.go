@@ -56,9 +56,7 @@ func TestKilledAndReconciled(t *testing.T) {
 			at.Store = name
 			m := &matrix{t: t, part: part{place: at, Folder: serverproc.Folder(t)}}
 			store, closes, err := at.open(context.WithoutCancel(t.Context()), true)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			t.Cleanup(closes)
 			m.store = store
 
@@ -88,9 +86,7 @@ type matrix struct {
 func (m *matrix) start(name string, p part) *serverproc.Process {
 	m.t.Helper()
 	text, err := json.Marshal(p)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	testkit.Must(m.t, err)
 	command := exec.CommandContext(context.Background(), os.Args[0], "-test.run=^$")
 	command.Env = append(os.Environ(), environment+"="+string(text))
 	return serverproc.Start(m.t, name, command)
@@ -123,9 +119,7 @@ func (m *matrix) records() map[string]*storage.Record {
 	all := map[string]*storage.Record{}
 	for _, f := range fates {
 		record, err := m.store.Lookup(m.t.Context(), f.record())
-		if err != nil {
-			m.t.Fatal(err)
-		}
+		testkit.Must(m.t, err)
 		all[f.Key] = record
 	}
 	return all
@@ -178,9 +172,7 @@ func (m *matrix) reconcileAll() {
 func (m *matrix) inProgress() int {
 	m.t.Helper()
 	listing, err := m.store.List(m.t.Context(), storage.Filter{States: []storage.State{storage.InProgress}}, storage.Page{Limit: 100})
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	testkit.Must(m.t, err)
 	return len(listing.Entries)
 }
 
@@ -245,9 +237,7 @@ func (m *matrix) retryAll() {
 	m.t.Helper()
 	p := m.part
 	s, err := newShop(&p, m.store)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	testkit.Must(m.t, err)
 	for _, f := range fates {
 		had := m.read("effects")
 		w := s.send(m.t.Context(), f.Key)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/oncekey/oncekey/core/internal/explore"
 	"github.com/oncekey/oncekey/core/sqlstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 	mysqltest "github.com/oncekey/oncekey/internal/testkit/mysql"
 	faultproxy "github.com/oncekey/oncekey/internal/testkit/proxy"
 )
@@ -86,13 +87,9 @@ func newSQLite(t *testing.T) *setting {
 func openSQL(t *testing.T, dialect sqlstore.Dialect, open func() (*sql.DB, error)) *sql.DB {
 	t.Helper()
 	db, err := open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { db.Close() })
-	if err := sqlstore.Migrate(t.Context(), db, dialect); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, sqlstore.Migrate(t.Context(), db, dialect))
 	if _, err := db.ExecContext(t.Context(), `CREATE TABLE effects (tenant varchar(40), request int)`); err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/tieredstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
 	faultproxy "github.com/oncekey/oncekey/internal/testkit/proxy"
 	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
@@ -166,13 +167,9 @@ func startPostgres(t *testing.T) *database {
 	t.Helper()
 	server := postgrestest.Start(t, "max_connections=800", "idle_in_transaction_session_timeout=5s")
 	operator, err := pgxpool.New(context.WithoutCancel(t.Context()), server.DSN())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(operator.Close)
-	if err := pgstore.Migrate(t.Context(), operator); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, pgstore.Migrate(t.Context(), operator))
 	if _, err := operator.Exec(t.Context(), `CREATE TABLE effects (tenant text, request int)`); err != nil {
 		t.Fatal(err)
 	}

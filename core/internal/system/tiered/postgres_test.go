@@ -40,9 +40,7 @@ func TestConformanceOverRedisAndPostgreSQL(t *testing.T) {
 		New: func(t testing.TB) storage.Store {
 			n := cases.Add(1)
 			table := pgstore.Table(fmt.Sprintf("case_%d", n))
-			if err := pgstore.Migrate(t.Context(), pool, table); err != nil {
-				t.Fatal(err)
-			}
+			must(t, pgstore.Migrate(t.Context(), pool, table))
 			hot := redisstore.New(rdb, redisstore.Prefix(fmt.Sprintf("case%d:", n)))
 			return tieredstore.New(testkit.Patient{Inspectable: hot}, pgstore.New(pool, table), tieredstore.Logger(slog.New(slog.DiscardHandler)))
 		},

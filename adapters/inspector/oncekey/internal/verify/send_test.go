@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // ledger counts the requests whose whole body came, and how many handlers saw their client go.
@@ -44,9 +46,7 @@ func TestCutConnections(t *testing.T) { // not parallel: the root certificate is
 	secure := httptest.NewTLSServer(l)
 	t.Cleanup(secure.Close)
 	roots := filepath.Join(t.TempDir(), "roots.pem")
-	if err := os.WriteFile(roots, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(roots, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw}), 0o600))
 	t.Setenv("SSL_CERT_FILE", roots)
 	n := int64(0)
 	for _, address := range []string{plain.URL, secure.URL} {
@@ -56,9 +56,7 @@ func TestCutConnections(t *testing.T) { // not parallel: the root certificate is
 				name := fmt.Sprintf("%s, %d bytes, cut %d", address, length, when)
 				target := &Target{KeyHeader: "Idempotency-Key"}
 				r, err := target.request(http.MethodPost, address, "k", []byte(`{"a":"`+strings.Repeat("x", length)+`"}`), CutBefore)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				seen := (&sender{timeout: 20 * time.Second}).send(t.Context(), r, when)
 				if want := map[cut]int{beforeResponse: 0, inResponse: http.StatusCreated}[when]; seen.Status != want || !seen.cut {
 					t.Errorf("%s: the status is %d (%s), want %d", name, seen.Status, seen.failed, want)
@@ -103,9 +101,7 @@ func TestKeys(t *testing.T) {
 func TestReset(t *testing.T) {
 	t.Parallel()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { listener.Close() })
 	ended := make(chan error, 1)
 	go func() {
@@ -127,9 +123,7 @@ func TestReset(t *testing.T) {
 		ended <- err
 	}()
 	r, err := (&Target{KeyHeader: "Idempotency-Key"}).request(http.MethodPost, "http://"+listener.Addr().String(), "k", nil, CutInResponse)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	seen := (&sender{timeout: 20 * time.Second}).send(t.Context(), r, inResponse)
 	if err := <-ended; !errors.Is(err, syscall.ECONNRESET) || seen.Status != http.StatusCreated {
 		t.Errorf("the client read %d (%s), and the server got %v, want a reset", seen.Status, seen.failed, err)
