@@ -1,188 +1,88 @@
 package consumers
 
+import (
+	"fmt"
+	"strings"
+)
+
 // The programs that users write.
 
-const pay = `
+// shop is a program with a guarded payment.
+type shop struct {
+	imports []string // beside net/http and core
+	opens   string   // the statements before the guard
+	store   string
+	options string // of the engine
+	mounts  string // the handler
+}
+
+const (
+	onNetHTTP = `http.Handle("POST /payments", guard.Handler(http.HandlerFunc(pay)))`
+	onChi     = `chi.NewRouter().With(idemchi.New(guard).Policy()).Post("/payments", pay)`
+	onGin     = `gin.New().POST("/payments", idemgin.New(guard).Handle(func(c *gin.Context) { pay(c.Writer, c.Request) }))`
+
+	inMemory  = "memstore.New()"
+	overRedis = "redisstore.New(redis.NewClient(&redis.Options{}))"
+
+	orPanic = `
+	if err != nil {
+		panic(err)
+	}`
+)
+
+func (s shop) program() string {
+	return fmt.Sprintf(`package main
+
+import (
+	"net/http"
+
+	"github.com/oncekey/oncekey/core"
+	%s
+)
+
+func main() {
+	%s
+	guard, err := core.New(%s, core.ScopeBy(userOf)%s)
+	if err != nil {
+		panic(err)
+	}
+	%s
+}
+
 func pay(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }
 
 func userOf(r *http.Request) (string, error) { return r.Header.Get("User"), nil }
-`
-
-const plain = `package main
-
-import (
-	"net/http"
-
-	"github.com/oncekey/oncekey/core"
-	"github.com/oncekey/oncekey/core/memstore"
-)
-
-func main() {
-	guard, err := core.New(memstore.New(), core.ScopeBy(userOf))
-	if err != nil {
-		panic(err)
-	}
-	http.Handle("POST /payments", guard.Handler(http.HandlerFunc(pay)))
+`, strings.Join(s.imports, "\n\t"), s.opens, s.store, s.options, s.mounts)
 }
-` + pay
 
-const chi = `package main
-
-import (
-	"net/http"
-
-	"github.com/go-chi/chi/v5"
-
-	idemchi "github.com/oncekey/oncekey/adapters/chi"
-	"github.com/oncekey/oncekey/core"
-	"github.com/oncekey/oncekey/core/memstore"
+var (
+	plain = shop{imports: []string{`"github.com/oncekey/oncekey/core/memstore"`}, store: inMemory, mounts: onNetHTTP}.program()
+	chi   = shop{imports: []string{
+		`"github.com/go-chi/chi/v5"`, `idemchi "github.com/oncekey/oncekey/adapters/chi"`, `"github.com/oncekey/oncekey/core/memstore"`,
+	}, store: inMemory, mounts: onChi}.program()
+	gin = shop{imports: []string{
+		`"github.com/gin-gonic/gin"`, `idemgin "github.com/oncekey/oncekey/adapters/gin"`, `"github.com/oncekey/oncekey/core/memstore"`,
+	}, store: inMemory, mounts: onGin}.program()
+	redis = shop{imports: []string{
+		`"github.com/redis/go-redis/v9"`, `"github.com/oncekey/oncekey/core/redisstore"`,
+	}, store: overRedis, mounts: onNetHTTP}.program()
+	chiAndRedis = shop{imports: []string{
+		`"github.com/go-chi/chi/v5"`, `"github.com/redis/go-redis/v9"`, `idemchi "github.com/oncekey/oncekey/adapters/chi"`,
+		`"github.com/oncekey/oncekey/core/redisstore"`,
+	}, store: overRedis, mounts: onChi}.program()
+	postgres = shop{
+		imports: []string{`"context"`, `"github.com/jackc/pgx/v5/pgxpool"`, `"github.com/oncekey/oncekey/core/pgstore"`},
+		opens:   `pool, err := pgxpool.New(context.Background(), "")` + orPanic, store: "pgstore.New(pool)", mounts: onNetHTTP,
+	}.program()
+	databaseSQL = shop{
+		imports: []string{`"database/sql"`, `"github.com/oncekey/oncekey/core/sqlstore"`},
+		opens:   `db, err := sql.Open("mysql", "")` + orPanic, store: "sqlstore.New(db, sqlstore.MySQL())", mounts: onNetHTTP,
+	}.program()
+	metrics = shop{
+		imports: []string{`oncekeyotel "github.com/oncekey/oncekey/adapters/otel"`, `"github.com/oncekey/oncekey/core/memstore"`},
+		opens:   `observer, err := oncekeyotel.New()` + orPanic, store: inMemory, options: ", core.WithObserver(observer)", mounts: onNetHTTP,
+	}.program()
 )
-
-func main() {
-	guard, err := core.New(memstore.New(), core.ScopeBy(userOf))
-	if err != nil {
-		panic(err)
-	}
-	router := chi.NewRouter()
-	router.With(idemchi.New(guard).Policy()).Post("/payments", pay)
-}
-` + pay
-
-const gin = `package main
-
-import (
-	"net/http"
-
-	"github.com/gin-gonic/gin"
-
-	idemgin "github.com/oncekey/oncekey/adapters/gin"
-	"github.com/oncekey/oncekey/core"
-	"github.com/oncekey/oncekey/core/memstore"
-)
-
-func main() {
-	guard, err := core.New(memstore.New(), core.ScopeBy(userOf))
-	if err != nil {
-		panic(err)
-	}
-	idem := idemgin.New(guard)
-	gin.New().POST("/payments", idem.Handle(func(c *gin.Context) { pay(c.Writer, c.Request) }))
-}
-` + pay
-
-const redis = `package main
-
-import (
-	"net/http"
-
-	"github.com/redis/go-redis/v9"
-
-	"github.com/oncekey/oncekey/core"
-	"github.com/oncekey/oncekey/core/redisstore"
-)
-
-func main() {
-	guard, err := core.New(redisstore.New(redis.NewClient(&redis.Options{})), core.ScopeBy(userOf))
-	if err != nil {
-		panic(err)
-	}
-	http.Handle("POST /payments", guard.Handler(http.HandlerFunc(pay)))
-}
-` + pay
-
-const chiAndRedis = `package main
-
-import (
-	"net/http"
-
-	"github.com/go-chi/chi/v5"
-	"github.com/redis/go-redis/v9"
-
-	idemchi "github.com/oncekey/oncekey/adapters/chi"
-	"github.com/oncekey/oncekey/core"
-	"github.com/oncekey/oncekey/core/redisstore"
-)
-
-func main() {
-	guard, err := core.New(redisstore.New(redis.NewClient(&redis.Options{})), core.ScopeBy(userOf))
-	if err != nil {
-		panic(err)
-	}
-	router := chi.NewRouter()
-	router.With(idemchi.New(guard).Policy()).Post("/payments", pay)
-}
-` + pay
-
-const postgres = `package main
-
-import (
-	"context"
-	"net/http"
-
-	"github.com/jackc/pgx/v5/pgxpool"
-
-	"github.com/oncekey/oncekey/core"
-	"github.com/oncekey/oncekey/core/pgstore"
-)
-
-func main() {
-	pool, err := pgxpool.New(context.Background(), "")
-	if err != nil {
-		panic(err)
-	}
-	guard, err := core.New(pgstore.New(pool), core.ScopeBy(userOf))
-	if err != nil {
-		panic(err)
-	}
-	http.Handle("POST /payments", guard.Handler(http.HandlerFunc(pay)))
-}
-` + pay
-
-const databaseSQL = `package main
-
-import (
-	"database/sql"
-	"net/http"
-
-	"github.com/oncekey/oncekey/core"
-	"github.com/oncekey/oncekey/core/sqlstore"
-)
-
-func main() {
-	db, err := sql.Open("mysql", "")
-	if err != nil {
-		panic(err)
-	}
-	guard, err := core.New(sqlstore.New(db, sqlstore.MySQL()), core.ScopeBy(userOf))
-	if err != nil {
-		panic(err)
-	}
-	http.Handle("POST /payments", guard.Handler(http.HandlerFunc(pay)))
-}
-` + pay
-
-const metrics = `package main
-
-import (
-	"net/http"
-
-	oncekeyotel "github.com/oncekey/oncekey/adapters/otel"
-	"github.com/oncekey/oncekey/core"
-	"github.com/oncekey/oncekey/core/memstore"
-)
-
-func main() {
-	observer, err := oncekeyotel.New()
-	if err != nil {
-		panic(err)
-	}
-	guard, err := core.New(memstore.New(), core.ScopeBy(userOf), core.WithObserver(observer))
-	if err != nil {
-		panic(err)
-	}
-	http.Handle("POST /payments", guard.Handler(http.HandlerFunc(pay)))
-}
-` + pay
 
 const grpc = `package main
 
