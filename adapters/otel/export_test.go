@@ -1,9 +1,6 @@
 package idemotel
 
-import (
-	"github.com/oncekey/oncekey/core/event"
-	"github.com/oncekey/oncekey/core/storage"
-)
+import "github.com/oncekey/oncekey/core/event"
 
 // MaxSeries is maxSeries.
 const MaxSeries = maxSeries
@@ -25,7 +22,7 @@ func (o *Observer) Running() int { return len(o.running.by) }
 
 // FillPending fills the table of pending runs.
 func (o *Observer) FillPending() {
-	for len(o.pending.by) < maxPending {
-		o.pending.by[storage.NewToken()] = pendingRun{series: new(series)}
+	for len(o.pending.by) < maxRuns {
+		o.pending.by[new(event.Subject)] = begun{series: new(series)}
 	}
 }

@@ -209,8 +209,9 @@ func newEverything(t *testing.T) *service {
 	s := newPayments(t, memstore.New(), created)
 	s.post(t.Context(), "/payments", "k", "1")
 	begin := s.engine.Begin(t.Context(), s.engine.MustRoute(), core.Request{Scope: "alice", Method: http.MethodPost, Path: "/payments", Key: "k"})
+	subject := new(event.Subject)
 	for _, result := range results(t) {
-		s.observer.Observe(begin.Run.Context(), event.Event{Result: result, Duration: time.Second, StoreLatency: time.Second})
+		s.observer.Observe(begin.Run.Context(), event.Event{Result: result, Subject: subject, Duration: time.Second, StoreLatency: time.Second})
 	}
 	t.Cleanup(func() { _ = s.engine.Finish(begin.Run, failure.Outcome{}, core.Response{}) })
 	return s

@@ -10,7 +10,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/oncekey/oncekey/core/event"
-	"github.com/oncekey/oncekey/core/storage"
 )
 
 // scope names this package to OpenTelemetry.
@@ -29,8 +28,8 @@ type Observer struct {
 	tracer      trace.Tracer
 	instruments instruments
 	series      seriesCache
-	pending     pendingRuns
-	running     runningRuns
+	running     runs // from the handler's begin
+	pending     runs // whose settlement the store has not accepted
 }
 
 // Option changes an Observer's defaults.
@@ -103,19 +102,18 @@ func New(opts ...Option) (*Observer, error) {
 	o := &Observer{
 		meters: otel.GetMeterProvider(), tracers: otel.GetTracerProvider(),
 		series:  seriesCache{known: make(map[labels]*series)},
-		pending: pendingRuns{by: make(map[storage.Token]pendingRun)},
-		running: runningRuns{by: make(map[*event.Subject]*series)},
+		running: runs{begins: beginsRun, by: make(map[*event.Subject]begun)},
+		pending: runs{begins: isPending, by: make(map[*event.Subject]begun)},
 	}
 	for _, opt := range opts {
 		if err := opt(o); err != nil {
 			return nil, err
 		}
 	}
-	all, err := newInstruments(o.meters.Meter(scope), o.pending.age, &o.readings)
-	if err != nil {
+	if err := o.makeInstruments(o.meters.Meter(scope)); err != nil {
 		return nil, fmt.Errorf("idemotel: make the instruments: %w", err)
 	}
-	o.instruments, o.tracer = all, o.tracers.Tracer(scope)
+	o.tracer = o.tracers.Tracer(scope)
 	return o, nil
 }
 
@@ -125,13 +123,12 @@ func New(opts ...Option) (*Observer, error) {
 func (o *Observer) Observe(ctx context.Context, event event.Event) {
 	effects := effectsOf(event.Result)
 	known := o.series.of(labelsOf(&event, effects))
-	begun := o.pending.find(ctx)
 	effects = effects.of(&event)
 
 	o.count(ctx, effects, known)
 	o.time(ctx, &event, effects, known)
-	o.run(ctx, &event, effects, known)
-	o.settle(ctx, effects, known, begun)
+	o.running.observe(ctx, event.Subject, effects, known)
+	o.pending.observe(ctx, event.Subject, effects, known)
 	o.trace(ctx, &event, effects, known)
 	if o.next != nil {
 		o.next.Observe(ctx, event)
@@ -155,29 +152,5 @@ func (o *Observer) time(ctx context.Context, event *event.Event, effects effect,
 	}
 	if event.StoreLatency > 0 { // zero: the step made no store call
 		o.instruments.store.Record(ctx, event.StoreLatency.Seconds(), s.timed...)
-	}
-}
-
-// run counts the runs that are under way. A run that began before the Observer saw its
-// events, or that a RecoverFunc ended without its handler, has no beginning to match.
-func (o *Observer) run(ctx context.Context, event *event.Event, effects effect, s *series) {
-	if effects.has(beginsRun) && o.running.add(event.Subject, s) {
-		o.instruments.running.Add(ctx, 1, s.placed...)
-	}
-	if effects.has(endsRun) {
-		if begun := o.running.remove(event.Subject); begun != nil {
-			o.instruments.running.Add(ctx, -1, begun.placed...)
-		}
-	}
-}
-
-// settle counts the runs whose settlement is pending.
-func (o *Observer) settle(ctx context.Context, effects effect, s, begun *series) {
-	if effects.has(isPending) && o.pending.add(ctx, s) {
-		o.instruments.pending.Add(ctx, 1, s.placed...)
-	}
-	if effects.has(endsRun) && begun != nil {
-		o.pending.remove(ctx)
-		o.instruments.pending.Add(ctx, -1, begun.placed...)
 	}
 }

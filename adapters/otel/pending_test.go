@@ -167,9 +167,10 @@ func TestPendingRunWhoseRouteIsFoundLate(t *testing.T) {
 	s := newService(t, memstore.New())
 	request := core.Request{Scope: "alice", Method: http.MethodPost, Path: "/payments", Key: "k"}
 	run := s.engine.Begin(t.Context(), s.engine.MustRoute(), request).Run
-	s.observer.Observe(run.Context(), event.Event{Result: event.SettleDeferred})
+	subject := new(event.Subject)
+	s.observer.Observe(run.Context(), event.Event{Result: event.SettleDeferred, Subject: subject})
 	s.wantTotal(pending, 1)
-	s.observer.Observe(run.Context(), event.Event{Result: event.Completed, Route: "POST /payments"})
+	s.observer.Observe(run.Context(), event.Event{Result: event.Completed, Route: "POST /payments", Subject: subject})
 	for attributes, value := range points(s.collect()[pending]) {
 		if value != 0 || attributes.HasValue("idempotency.result") {
 			t.Errorf("%d pending of %v, want none, of no result", value, attributes.ToSlice())

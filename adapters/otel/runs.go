@@ -3,107 +3,73 @@ package idemotel
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
+	"go.opentelemetry.io/otel/metric"
+
 	"github.com/oncekey/oncekey/core/event"
-	"github.com/oncekey/oncekey/core/storage"
 )
 
-// maxPending bounds the counted runs, far above an engine's limit of pending runs
-// (core.WithMaxUnsettled). Further runs are not counted.
-const maxPending = 1 << 16
+// maxRuns bounds the counted runs in one state, far above the runs of one process. Further
+// runs are not counted.
+const maxRuns = 1 << 18
 
-// pendingRuns are the runs that the engine settles in the background. The last event of
-// such a run looks like that of any other run, so the lease's token identifies the run.
-type pendingRuns struct {
-	n  atomic.Int64 // len(by), nearly always zero, for reads without the lock
-	mu sync.Mutex
-	by map[storage.Token]pendingRun
+// runs count the runs in one state. All events of a request have the same Subject.
+type runs struct {
+	gauge  metric.Int64UpDownCounter
+	begins effect // of an event that begins the state; endsRun ends it
+	mu     sync.Mutex
+	by     map[*event.Subject]begun
 }
 
-// pendingRun is one run whose settlement is pending.
-type pendingRun struct {
-	*series // that counted the run's beginning
-	since   time.Time
+// begun is the beginning of a run's state.
+type begun struct {
+	*series // that counted it
+	at      time.Time
 }
 
-// add adds the run of ctx. It returns false for a known run or a full table.
-func (p *pendingRuns) add(ctx context.Context, s *series) bool {
-	lease, ok := core.LeaseFrom(ctx)
-	if !ok {
-		return false
+// observe counts the beginning or the end of a run's state. A run that began before the
+// Observer saw its events, or that a RecoverFunc ended without its handler, has no beginning
+// to match.
+func (r *runs) observe(ctx context.Context, subject *event.Subject, effects effect, s *series) {
+	if effects.has(r.begins) && r.add(subject, s) {
+		r.gauge.Add(ctx, 1, s.placed...)
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.by[lease.Token].series != nil || len(p.by) >= maxPending {
-		return false
+	if effects.has(endsRun) {
+		if found, known := r.remove(subject); known {
+			r.gauge.Add(ctx, -1, found.placed...)
+		}
 	}
-	p.by[lease.Token] = pendingRun{s, time.Now()}
-	p.n.Store(int64(len(p.by)))
-	return true
 }
 
-// find returns the series that counted the run's beginning, or nil.
-func (p *pendingRuns) find(ctx context.Context) *series {
-	if p.n.Load() == 0 {
-		return nil
-	}
-	lease, ok := core.LeaseFrom(ctx)
-	if !ok {
-		return nil
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.by[lease.Token].series
-}
-
-// age returns the time since the oldest run became pending, or zero without one.
-func (p *pendingRuns) age() (oldest time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, run := range p.by {
-		oldest = max(oldest, time.Since(run.since))
-	}
-	return oldest
-}
-
-// remove deletes the run of ctx.
-func (p *pendingRuns) remove(ctx context.Context) {
-	lease, _ := core.LeaseFrom(ctx)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.by, lease.Token)
-	p.n.Store(int64(len(p.by)))
-}
-
-// runningRuns are the runs whose handler has begun and that have not ended. All events of
-// a request have the same Subject.
-type runningRuns struct {
-	mu sync.Mutex
-	by map[*event.Subject]*series // the series that counted the run's beginning
-}
-
-// add adds a run. It returns false for a known run.
-func (r *runningRuns) add(subject *event.Subject, s *series) bool {
+// add returns false for a known run, and where the table is full.
+func (r *runs) add(subject *event.Subject, s *series) bool {
 	if subject == nil { // an event that a test of the program made
 		return false
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.by[subject] != nil {
+	if _, known := r.by[subject]; known || len(r.by) >= maxRuns {
 		return false
 	}
-	r.by[subject] = s
+	r.by[subject] = begun{s, time.Now()}
 	return true
 }
 
-// remove removes a run, and returns the series that counted its beginning, or nil.
-func (r *runningRuns) remove(subject *event.Subject) *series {
+func (r *runs) remove(subject *event.Subject) (found begun, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	begun := r.by[subject]
+	found, known = r.by[subject]
 	delete(r.by, subject)
-	return begun
+	return found, known
+}
+
+// age returns the time since the oldest run is in the state, or zero without one.
+func (r *runs) age() (oldest time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, run := range r.by {
+		oldest = max(oldest, time.Since(run.at))
+	}
+	return oldest
 }
