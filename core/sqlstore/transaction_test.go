@@ -112,6 +112,21 @@ func TestConnectionCutInATransaction(t *testing.T) {
 	})
 }
 
+// Handlers hold all connections of the pool. Their commits need no other one, also the first of a process.
+func TestCommitNeedsNoOtherConnection(t *testing.T) {
+	t.Parallel()
+	over(t, servers, func(t *testing.T, s setUp) {
+		store, db := s.open(t)
+		execute(t, db, `CREATE TABLE payments (amount int)`)
+		db.SetMaxOpenConns(1)
+		h := s.pay(t, store, db)
+		must(t, limited(t, 10*time.Second, func(ctx context.Context) error {
+			return h.Commit(ctx, h.lease, result("paid"))
+		}))
+		h.ends(t, true)
+	})
+}
+
 // Case 13: the server commits, and its reply is lost. The record tells.
 func TestConfirmationOfACommitIsLost(t *testing.T) {
 	t.Parallel()
