@@ -126,7 +126,8 @@ var tablePattern = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*\.)?[A-Za-z_][A-Z
 // The default is [DefaultTable]. A schema may precede the name, with a dot, except in
 // SQLite. Table panics when a name has other characters than letters, digits and
 // underscores, or is longer than 41 characters. New, Migrate and Migrations panic when a
-// schema has more than 63 characters in PostgreSQL, or more than 64 in MySQL.
+// schema has more than 63 characters in PostgreSQL, or more than 64 in MySQL, and for each
+// schema in SQLite.
 func Table(name string) Option {
 	if !tablePattern.MatchString(name) {
 		panic(fmt.Sprintf("sqlstore: Table(%q): want a name of letters, digits and underscores, possibly after a schema and a dot", name))
@@ -162,7 +163,7 @@ func configured(db *sql.DB, dialect Dialect, options []Option) *Store {
 	for _, option := range options {
 		option(s)
 	}
-	if schema, _ := sqlrows.NameOf(s.table); s.dialect.longestName > 0 && len(schema) > s.dialect.longestName {
+	if schema, _ := sqlrows.NameOf(s.table); len(schema) > s.dialect.longestName {
 		panic(fmt.Sprintf("sqlstore: Table(%q): the schema has %d bytes: %s takes at most %d", s.table, len(schema), s.dialect.name, s.dialect.longestName))
 	}
 	s.proof = sqlrows.Proof{Client: sqlDriver, Prove: s.proveAll}
