@@ -2,6 +2,7 @@ package adapters_test
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"testing"
 
@@ -68,6 +69,44 @@ func TestGinChainEnds(t *testing.T) {
 			t.Errorf("%s: later handlers ran %d times, aborted %d times; want 1 and 3", path, later, outside)
 		}
 	}
+}
+
+// limitedBody is the body of gin-contrib/size, which responds itself.
+type limitedBody struct {
+	io.ReadCloser
+	c *gin.Context
+}
+
+func (b limitedBody) Read([]byte) (int, error) {
+	if !b.c.Writer.Written() {
+		b.c.String(http.StatusRequestEntityTooLarge, "too large")
+	}
+	return 0, errors.New("too large")
+}
+
+// A body that responds itself leaves the guard no response to write. Without that, the guard's
+// refusal stands behind the 413.
+func TestGinBodyThatResponds(t *testing.T) {
+	t.Parallel()
+	limit := middleware{gin: func(c *gin.Context) { c.Request.Body = limitedBody{c.Request.Body, c} }}
+	onRouters(t, ginRouters, func(t *testing.T, m mounting) {
+		s := m.start(t, program{outside: []middleware{limit}})
+		s.gets(s.do(payment("k")), http.StatusRequestEntityTooLarge, "too large")
+		s.ran(0)
+	})
+}
+
+// A response that has begun before the guard goes on with the handler's, as in gin.
+func TestGinResponseBegunOutside(t *testing.T) {
+	t.Parallel()
+	begins := middleware{gin: func(c *gin.Context) { c.String(http.StatusOK, "outside, ") }}
+	onRouters(t, ginRouters, func(t *testing.T, m mounting) {
+		s := m.start(t, program{outside: []middleware{begins}, native: func(c *gin.Context) { c.String(http.StatusOK, "inside") }})
+		for range 2 { // the second is a replay
+			s.gets(s.do(payment("k")), http.StatusOK, "outside, inside")
+		}
+		s.ran(1)
+	})
 }
 
 // The guard restores gin's own writer and request.

@@ -180,10 +180,10 @@ func (h *guarded) refuse(c *gin.Context, route *core.Route, reason error) {
 
 // serveIn serves the request of c and reports whether the handler ran.
 func (h *guarded) serveIn(c *gin.Context, route *core.Route) bool {
-	s := serving{c: c, guarded: h, route: route, outer: final{ResponseWriter: c.Writer}}
+	s := serving{c: c, guarded: h, route: route, outer: final{ResponseWriter: c.Writer, written: c.Writer.Written()}}
 	h.cover.Engine.Serve(&s.outer, c.Request, route, &s)
 	s.outer.finish(s.failed)
-	return s.ran
+	return s.outer.ran
 }
 
 // serving is one request on its way through the guard to its handler.
@@ -193,8 +193,7 @@ type serving struct {
 	route  *core.Route
 	outer  final  // the guard writes to it
 	inner  writer // a guarded handler writes to it
-	ran    bool
-	failed bool // the handler reported errors
+	failed bool   // the handler reported errors
 }
 
 var _ core.SentWriter = (*final)(nil)
@@ -202,7 +201,7 @@ var _ core.SentWriter = (*final)(nil)
 // ServeHTTP runs the handler for the guard. While the handler runs, gin's context
 // holds the guard's request, context and writer, if the guard has a writer.
 func (s *serving) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.ran = true
+	s.outer.ran = true
 	c := s.c
 	before := c.Request
 	if r == before { // not guarded: c may serve another request afterwards

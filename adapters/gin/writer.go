@@ -15,7 +15,9 @@ const noWritten = -1 // gin's Size before the first write
 // final is gin's writer for the guard's responses.
 type final struct {
 	gin.ResponseWriter
-	sent bool // the guard has begun a response
+	written bool // a response had begun before the guard
+	ran     bool // the handler has begun
+	sent    bool // the guard has begun a response
 }
 
 func (w *final) Unwrap() http.ResponseWriter { return w.ResponseWriter }
@@ -24,14 +26,22 @@ func (w *final) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 func (w *final) Sent() (status int, size int64) { return w.Status(), int64(w.Size()) }
 
 func (w *final) WriteHeader(status int) {
-	w.sent = w.sent || !informational(status)
-	w.ResponseWriter.WriteHeader(status)
+	w.sent = w.sent || !informational(status) && !w.isTaken()
+	w.ResponseWriter.WriteHeader(status) // gin ignores a second status
 }
 
 func (w *final) Write(p []byte) (int, error) {
+	if w.isTaken() {
+		return len(p), nil
+	}
 	w.sent = true
 	return w.ResponseWriter.Write(p)
 }
+
+// isTaken reports whether middleware outside has responded while the guard read the
+// request: the body of gin-contrib/size responds with 413 itself. The guard's refusal of that
+// body would be appended.
+func (w *final) isTaken() bool { return !w.ran && !w.sent && !w.written && w.Written() }
 
 func (w *final) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if w.sent { // gin holds back a status such as 101
