@@ -10,12 +10,13 @@
 //
 // MySQL is the mysqld on the PATH, in build/mysql of the repository (see tools/install-mysql.sh) or in the usual folders, of
 // version 8.0 or newer. MariaDB is the mariadbd on the PATH or in /usr/sbin, of version 10.6 or newer. Without the program
-// the test is skipped, or fails if ONCEKEY_REQUIRE_SERVERS is set. The package imports no client, and needs no program of
-// one. Addresses are in the form of github.com/go-sql-driver/mysql.
+// the test is skipped, or fails if ONCEKEY_REQUIRE_SERVERS is set. Addresses are in the form of
+// github.com/go-sql-driver/mysql, which the test imports: the package has no client of its own.
 package mysqltest
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -32,6 +33,9 @@ import (
 
 // data is the name of the data folder.
 const data = "data"
+
+// statementDeadline bounds one statement.
+const statementDeadline = time.Minute
 
 var readyLine = regexp.MustCompile(`ready for connections`)
 
@@ -89,16 +93,10 @@ func (v *Vendor) startFrom(t testing.TB, template string, settings ...string) *S
 }
 
 // DSN returns the address of the database mysql, for an account with all rights. It stays the same after a restart.
-func (s *Server) DSN() string { return s.dsn("root", "mysql") }
+func (s *Server) DSN() string { return s.dsn("mysql") }
 
-// As returns another DSN of the server with another account.
-func (*Server) As(dsn, account string) string {
-	_, rest, _ := strings.Cut(dsn, "@")
-	return account + "@" + rest
-}
-
-func (s *Server) dsn(account, database string) string {
-	return fmt.Sprintf("%s@tcp(%s)/%s", account, s.Addr(), database)
+func (s *Server) dsn(database string) string {
+	return fmt.Sprintf("root@tcp(%s)/%s", s.Addr(), database)
 }
 
 // Addr returns the host and the port.
@@ -132,7 +130,14 @@ func (s *Server) Restart() {
 // Execute runs one statement as an account with all rights.
 func (s *Server) Execute(statement string) {
 	s.t.Helper()
-	if _, err := query(s.Addr(), "root", "mysql", statement); err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), statementDeadline)
+	defer cancel()
+	db, err := sql.Open("mysql", s.DSN())
+	if err == nil {
+		_, err = db.ExecContext(ctx, statement)
+		err = errors.Join(err, db.Close())
+	}
+	if err != nil {
 		s.t.Fatalf("mysqltest: %s: %v", statement, err)
 	}
 }

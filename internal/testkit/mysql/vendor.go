@@ -85,7 +85,7 @@ func (v *Vendor) Shared(t testing.TB) string {
 	v.require(t)
 	server, database := v.common.Database(t, func(t testing.TB) *Server { return v.Start(t) })
 	server.Execute("CREATE DATABASE " + database)
-	return server.dsn("root", database)
+	return server.dsn(database)
 }
 
 // installed lists the places where tools/install-mysql.sh may have put the server: the build folder of the repository, in

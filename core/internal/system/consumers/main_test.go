@@ -3,6 +3,7 @@ package consumers
 import (
 	"testing"
 
+	_ "github.com/go-sql-driver/mysql"
 	"go.uber.org/goleak"
 
 	mysqltest "github.com/oncekey/oncekey/internal/testkit/mysql"
