@@ -31,6 +31,20 @@ var claimCases = []testCase{
 		},
 	},
 	{
+		name: "a claim asked for again",
+		rule: "a caller that asks again for a key in progress, as a duplicate that waits does, sees how the claim has gone on: " +
+			"that its lease has ended, or its response",
+		test: func(f *fixture) {
+			c := f.claim()
+			c.LockTTL = 5 * f.unit
+			lease := f.win(c, 1, false)
+			f.holds(lease)
+			f.wait(6 * f.unit)
+			f.isAbandoned(f.find(f.claim()), 1)
+			f.finishes(lease)
+		},
+	},
+	{
 		name: "same token again",
 		rule: "a caller can repeat an Acquire whose reply was lost: the same token finds its own claim and gets its lease " +
 			"again, with the same attempt number",

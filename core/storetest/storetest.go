@@ -100,7 +100,7 @@ func allCases() []testCase {
 	var all []testCase
 	for _, group := range [][]testCase{
 		claimCases, takeOverCases, digestCases, requestCases, completeCases, releaseCases, extendCases, expiryCases, callerCases, fencingCases,
-		contentCases, concurrentCases, inspectorCases, listCases, decideCases, waitCases, stepCases, releasedCases,
+		contentCases, concurrentCases, inspectorCases, listCases, decideCases, stepCases, releasedCases,
 		rememberCases, originCases, refusedCases,
 	} {
 		all = append(all, group...)
