@@ -94,30 +94,12 @@ var expiryCases = []testCase{
 var callerCases = []testCase{
 	{
 		name: "ended context",
-		rule: "a call whose context has ended returns the context's error, wrapped, and leaves a state from which the same call " +
-			"can be repeated",
-		test: func(f *fixture) {
-			canceled := f.ended()
-			f.survives(canceled, context.Canceled)
-		},
-	},
-	{
-		name: "passed deadline",
-		rule: "a call whose deadline has passed returns context.DeadlineExceeded, wrapped, and leaves a state from which the same call can be repeated",
+		rule: "a call whose context has ended, or whose deadline has passed, returns the context's error, wrapped, and changes no " +
+			"record: the same call can be repeated",
 		test: func(f *fixture) {
 			expired, cancel := context.WithDeadline(f.Context(), time.Now().Add(-time.Second))
 			defer cancel()
-			f.survives(expired, context.DeadlineExceeded)
-		},
-	},
-	{
-		name: "ended context in a store that never waits",
-		rule: "a call whose context has ended returns its error and changes no record, in a store that never waits as well",
-		test: func(f *fixture) {
-			canceled := f.ended()
-			expired, cancel := context.WithDeadline(f.Context(), time.Now().Add(-time.Second))
-			defer cancel()
-			f.ignores(canceled, key(1))
+			f.ignores(f.ended(), key(1))
 			f.ignores(expired, key(2))
 		},
 	},
@@ -137,22 +119,6 @@ var callerCases = []testCase{
 			}
 		},
 	},
-}
-
-// survives makes each call with an ended context, and then with a good one.
-func (f *fixture) survives(ended context.Context, want error) {
-	f.Helper()
-	c := f.claim()
-	_, _, err := f.store.Acquire(ended, c)
-	f.isError("Acquire", err, want)
-	lease := f.win(c, 1, false)
-	f.isError("Extend", f.store.Extend(ended, lease, f.long()), want)
-	f.extend(lease, f.long())
-	f.isError("Release", f.store.Release(ended, lease), want)
-	f.release(lease)
-	lease = f.win(f.claim(), 1, false)
-	f.isError("Complete", f.store.Complete(ended, lease, f.result(lease)), want)
-	f.finishes(lease)
 }
 
 // ignores expects each call with an ended context to return an error, and to change
