@@ -49,6 +49,16 @@ func TestSlowRuns(t *testing.T) {
 	}
 }
 
+// A lease that ended at once did not end before the claim.
+func TestLeaseEndsAfterTheClaim(t *testing.T) {
+	t.Parallel()
+	claimed := time.Now().Truncate(time.Millisecond).Add(-100 * time.Microsecond)
+	all := timeline(&storage.Record{State: storage.InProgress, Attempt: 1, Created: claimed, LeaseLeft: -time.Since(claimed)}, nil)
+	if len(all) != 2 || all[0].Text != "Claimed, attempt 1" || all[1].Text != "The lease ended" {
+		t.Errorf("the timeline is %v, want the claim before the end of its lease", all)
+	}
+}
+
 // The end of a record is not the end of the protection where the policy has a KeyAge.
 func TestAfterwards(t *testing.T) {
 	t.Parallel()

@@ -72,7 +72,8 @@ func ofRecord(record *storage.Record) []Moment {
 	}
 	add(record.Created, "flight", fmt.Sprintf("Claimed, attempt %d", record.Attempt), onHolder(record))
 	if record.Abandoned() && record.LeaseLeft < 0 {
-		add(time.Now().Add(record.LeaseLeft).Truncate(time.Millisecond), "bad", "The lease ended", "no result was stored")
+		ended := time.Now().Add(record.LeaseLeft).Truncate(time.Millisecond)
+		add(later(ended, record.Created), "bad", "The lease ended", "no result was stored")
 	}
 	switch {
 	case isByHand(record):
