@@ -275,18 +275,10 @@ func TestTransactions(t *testing.T) {
 	}))
 
 	report := handlertest.Examine(t, transactional(ledger.outside))
-	two := []string{"two effects"}
-	wantWrong(t, report, map[string][]string{
-		"Begin before lease lost":   two,
-		"charges during reply lost": two,
-		"charges during panic":      two,
-		"charges during time-out":   two,
-		"charges during killed":     two,
-		"charges during lease lost": two,
-		"Commit before unreachable": two,
-		"Commit before killed":      two,
-		"Commit before lease lost":  two,
-	})
+	wantWrong(t, report, map[string][]string{"two effects": {
+		"charges during reply lost", "charges during panic", "charges during time-out", "charges during killed", "charges during lease lost",
+		"Begin before lease lost", "Commit before unreachable", "Commit before killed", "Commit before lease lost",
+	}})
 	wantAdvice(t, report, "is not in the transaction of the request", "write in the transaction that sqlstore.Tx returns")
 
 	report = handlertest.Examine(t, transactional(func(_ ledger, ctx context.Context) (int, error) {
@@ -405,7 +397,7 @@ func TestDriversPass(t *testing.T) {
 		if err := db.PingContext(w.Context()); !errors.Is(err, broken) {
 			t.Errorf("a connection is %v, want %v", err, broken)
 		}
-		return paying(nethttp, func(b bank) http.HandlerFunc { return b.careful })(w)
+		return paying(nethttp, bank.careful)(w)
 	})
 }
 

@@ -114,12 +114,14 @@ func nethttp(engine *core.Engine, handler http.HandlerFunc, options ...policy.Op
 }
 
 // paying is a service that pays by one of the handlers.
-func paying(routes routesOf, pay func(bank) http.HandlerFunc, options ...policy.Option) func(*handlertest.World) handlertest.Service {
+func paying(routes routesOf, pay func(bank, http.ResponseWriter, *http.Request), options ...policy.Option) func(*handlertest.World) handlertest.Service {
 	return func(w *handlertest.World) handlertest.Service {
 		p := newProvider()
 		b := bank{&http.Client{Transport: w.Transport(p)}}
 		return handlertest.Service{
-			Routes:  func(engine *core.Engine) http.Handler { return routes(engine, pay(b), options...) },
+			Routes: func(engine *core.Engine) http.Handler {
+				return routes(engine, func(w http.ResponseWriter, r *http.Request) { pay(b, w, r) }, options...)
+			},
 			Request: handlertest.Request{Path: "/payments", Body: `{"amount":42}`},
 			Effects: p.Charges,
 		}

@@ -1,7 +1,6 @@
 package handlertest_test
 
 import (
-	"net/http"
 	"os"
 	"os/exec"
 	"strings"
@@ -18,7 +17,7 @@ const child = "ONCEKEY_HANDLERTEST_CHILD"
 func TestRunFailsTheTest(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(child) != "" {
-		handlertest.Run(t, paying(nethttp, func(b bank) http.HandlerFunc { return b.naive }))
+		handlertest.Run(t, paying(nethttp, bank.naive))
 		return
 	}
 	program := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestRunFailsTheTest$")
