@@ -132,9 +132,7 @@ func TestHijackThatIsNotSupported(t *testing.T) {
 		}})
 		client := serve(t, s, true) // HTTP/2 connections cannot be hijacked
 		first := client.send(http.MethodPost)
-		if !errors.Is(err, http.ErrNotSupported) {
-			t.Errorf("Hijack returned %v, want http.ErrNotSupported", err)
-		}
+		testkit.Fails(t, "Hijack", err, http.ErrNotSupported)
 		equalSeen(t, "replay", client.send(http.MethodPost), first.marked())
 	})
 }

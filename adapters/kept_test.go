@@ -13,6 +13,7 @@ import (
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -148,9 +149,7 @@ func TestHandlerLearnsThatTheLeaseIsLost(t *testing.T) {
 	onEveryRouter(t, inABubble(func(t *testing.T, m mounting) {
 		s := m.start(t, program{store: overtakenStore{memstore.New()}, handler: func(w http.ResponseWriter, r *http.Request) {
 			<-r.Context().Done()
-			if cause := context.Cause(r.Context()); !errors.Is(cause, core.ErrLeaseLost) {
-				t.Errorf("the context's cause is %v, want core.ErrLeaseLost", cause)
-			}
+			testkit.Fails(t, "the context's cause", context.Cause(r.Context()), core.ErrLeaseLost)
 			control := http.NewResponseController(w)
 			if m.isGin() { // whose writer has no error to return
 				w.(http.Flusher).Flush()
@@ -177,9 +176,7 @@ func TestNoHijackWithoutTheLease(t *testing.T) {
 			_, _, err = http.NewResponseController(w).Hijack()
 		}})
 		serveService(s).conflicts(problem.InProgress)
-		if !errors.Is(err, core.ErrLeaseLost) {
-			t.Errorf("Hijack returned %v, want core.ErrLeaseLost", err)
-		}
+		testkit.Fails(t, "Hijack", err, core.ErrLeaseLost)
 	})
 }
 

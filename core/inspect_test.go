@@ -57,9 +57,7 @@ func TestSettledByHand(t *testing.T) {
 		s := newService(t, memstore.New(), uncertain, policy.OnAbandoned(policy.Refuse))
 		s.post(t.Context(), "k1", payment)
 		i := inspectorOf(t, s)
-		if err := i.Settle(t.Context(), keyOfPayment(s), 2, test.confirmation, ortiz); !errors.Is(err, storage.ErrNotAbandoned) {
-			t.Errorf("another attempt than the record's: %v, want %v", err, storage.ErrNotAbandoned)
-		}
+		testkit.Fails(t, "Settle of another attempt", i.Settle(t.Context(), keyOfPayment(s), 2, test.confirmation, ortiz), storage.ErrNotAbandoned)
 		s.wantEvent(t, event.SettledByHand, 0)
 		testkit.Must(t, i.Settle(t.Context(), keyOfPayment(s), 1, test.confirmation, ortiz))
 		last := s.events.last()
@@ -123,9 +121,7 @@ func TestRunningKeysAreNotChangedByHand(t *testing.T) {
 			if _, err := i.Forget(t.Context(), keyOfPayment(s), 1, storage.RerunIsSafe, ortiz); !errors.Is(err, core.ErrStillRunning) {
 				t.Errorf("Forget returned %v, want %v", err, core.ErrStillRunning)
 			}
-			if err := i.Settle(t.Context(), keyOfPayment(s), 1, storage.Happened, ortiz); !errors.Is(err, storage.ErrNotAbandoned) {
-				t.Errorf("Settle returned %v, want %v", err, storage.ErrNotAbandoned)
-			}
+			testkit.Fails(t, "Settle", i.Settle(t.Context(), keyOfPayment(s), 1, storage.Happened, ortiz), storage.ErrNotAbandoned)
 		}
 		go s.post(t.Context(), "k1", payment)
 		advance(time.Second)
@@ -156,9 +152,7 @@ func TestWaitingResponsesAreShown(t *testing.T) {
 		for n := range 1024 { // the default of WithMaxUnsettled
 			s.post(t.Context(), fmt.Sprint("another", n), payment)
 		}
-		if err := s.Ready(t.Context()); !errors.Is(err, core.ErrUnavailable) {
-			t.Errorf("with 1,024 waiting responses: %v, want %v", err, core.ErrUnavailable)
-		}
+		testkit.Fails(t, "Ready with 1,024 waiting responses", s.Ready(t.Context()), core.ErrUnavailable)
 	})
 }
 
@@ -167,13 +161,9 @@ func TestReady(t *testing.T) {
 	s := newService(t, checkedStore{memstore.New(), nil}, created)
 	testkit.Must(t, s.Ready(t.Context()))
 	broken := newService(t, checkedStore{memstore.New(), errStoreDown}, created)
-	if err := broken.Ready(t.Context()); !errors.Is(err, errStoreDown) {
-		t.Errorf("with a broken store: %v, want %v", err, errStoreDown)
-	}
+	testkit.Fails(t, "Ready with a broken store", broken.Ready(t.Context()), errStoreDown)
 	shutdown(t, s)
-	if err := s.Ready(t.Context()); !errors.Is(err, core.ErrUnavailable) {
-		t.Errorf("after Shutdown: %v, want %v", err, core.ErrUnavailable)
-	}
+	testkit.Fails(t, "Ready after Shutdown", s.Ready(t.Context()), core.ErrUnavailable)
 	if explained, err := inspectorOf(t, s).Explain(t.Context(), retryOfPayment); err != nil || explained.Code != problem.ShuttingDown {
 		t.Errorf("after Shutdown a retry gets %+v, %v, want %s", explained.Outlook, err, problem.ShuttingDown)
 	}

@@ -142,9 +142,7 @@ func TestUnconfirmedStreamIsNotShown(t *testing.T) {
 		s := newService(t, store, func(w http.ResponseWriter, _ *http.Request) {
 			advance(10 * time.Second)
 			w.WriteHeader(http.StatusCreated)
-			if err := http.NewResponseController(w).Flush(); !errors.Is(err, core.ErrNotConfirmed) {
-				t.Errorf("Flush returned %v", err)
-			}
+			testkit.Fails(t, "Flush", http.NewResponseController(w).Flush(), core.ErrNotConfirmed)
 		}, policy.LockTTL(3*time.Second))
 		wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, problem.NotConfirmed)
 	})

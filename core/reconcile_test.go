@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -414,14 +413,8 @@ func TestReconcileOptions(t *testing.T) {
 		"After is -1ns": {After: -1}, "Every is -1ns": {Every: -1}, "Backoff is -1ns": {Backoff: -1}, "MaxBackoff is -1ns": {MaxBackoff: -1},
 		"FindTimeout is -1ns": {FindTimeout: -1}, "Concurrency is -1": {Concurrency: -1},
 	} {
-		if err := s.Reconcile(t.Context(), finding(core.Happened), o); err == nil || !strings.Contains(err.Error(), "oncekey: ReconcileOptions."+want) {
-			t.Errorf("got %v, want an error with %q", err, want)
-		}
+		testkit.Fails(t, "Reconcile", s.Reconcile(t.Context(), finding(core.Happened), o), nil, "oncekey: ReconcileOptions."+want)
 	}
-	if err := s.Reconcile(t.Context(), nil, core.ReconcileOptions{}); err == nil || !strings.Contains(err.Error(), "nil function") {
-		t.Errorf("got %v", err)
-	}
-	if err := newService(t, newFaultyStore(), created).Reconcile(t.Context(), finding(core.Happened), soon); err == nil || !strings.Contains(err.Error(), "storage.Inspector") {
-		t.Errorf("got %v", err)
-	}
+	testkit.Fails(t, "Reconcile", s.Reconcile(t.Context(), nil, core.ReconcileOptions{}), nil, "nil function")
+	testkit.Fails(t, "Reconcile", newService(t, newFaultyStore(), created).Reconcile(t.Context(), finding(core.Happened), soon), nil, "storage.Inspector")
 }

@@ -151,9 +151,7 @@ func TestRightThatIsLost(t *testing.T) {
 		"Release":  store.Release(t.Context(), second),
 		"Extend":   store.Extend(t.Context(), first, first.LockTTL),
 	} {
-		if !errors.Is(err, storage.ErrStoreForbidden) {
-			t.Errorf("%s returned %v, want ErrStoreForbidden", name, err)
-		}
+		fails(t, name, err, storage.ErrStoreForbidden)
 	}
 	refused(t, store, claim("third"), storage.ErrStoreForbidden)
 }

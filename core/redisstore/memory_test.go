@@ -103,9 +103,7 @@ func TestCompletingATombstone(t *testing.T) {
 			must(t, store.Complete(t.Context(), lease, rememberedResult("answer")))
 		}
 		expire(t, rdb, key, lease.Remember)
-		if err := store.Complete(t.Context(), lease, rememberedResult("late")); !errors.Is(err, storage.ErrLeaseLost) {
-			t.Errorf("%s: Complete returned %v, want ErrLeaseLost", key, err)
-		}
+		fails(t, key+": Complete", store.Complete(t.Context(), lease, rememberedResult("late")), storage.ErrLeaseLost)
 		if r := find(t, store, remembered(key)); r.State != storage.Expired || r.Status != status || r.Body != nil {
 			t.Errorf("%s: the record is %+v, want a tombstone of status %d", key, r, status)
 		}

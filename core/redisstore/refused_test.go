@@ -47,13 +47,9 @@ func TestResponseThatIsTooLarge(t *testing.T) {
 					lease := win(t, store, c)
 					res := result(strings.Repeat("x", size))
 					res.Remember = remember
-					if err := store.Complete(t.Context(), lease, res); !errors.Is(err, storage.ErrNotStorable) {
-						t.Errorf("Complete of %d bytes returned %v, want ErrNotStorable", size, err)
-					}
+					fails(t, "Complete", store.Complete(t.Context(), lease, res), storage.ErrNotStorable)
 					lease.Steps = strings.Repeat("x", size)
-					if err := store.Extend(t.Context(), lease, time.Minute); !errors.Is(err, storage.ErrNotStorable) {
-						t.Errorf("Extend with %d bytes returned %v, want ErrNotStorable", size, err)
-					}
+					fails(t, "Extend", store.Extend(t.Context(), lease, time.Minute), storage.ErrNotStorable)
 					outcome := storage.Result{State: storage.Unreplayable, Status: 201, Retain: time.Hour, Remember: remember}
 					err := store.Complete(t.Context(), lease, outcome)
 					if errors.Is(err, io.EOF) { // the connection that the server ends was in the pool

@@ -130,9 +130,7 @@ func TestMoreReplicasThanThereAre(t *testing.T) {
 	store := redisstore.New(r.rdb, redisstore.WaitReplicas(2, soon))
 	eventually(t, func() bool { // the existing connection may need longer than that
 		_, _, err := store.Acquire(t.Context(), claim("key"))
-		if !errors.Is(err, redisstore.ErrTooFewReplicas) {
-			t.Errorf("Acquire returned %v, want ErrTooFewReplicas", err)
-		}
+		fails(t, "Acquire", err, redisstore.ErrTooFewReplicas)
 		return err == nil || strings.Contains(err.Error(), "want 2, got 1")
 	})
 	r.expectFree(t)

@@ -26,9 +26,7 @@ func TestLimiterConformance(t *testing.T) {
 	admin := connect(t, server, nil)
 	must(t, admin.Do(t.Context(), rights...).Err())
 	_, err := redisstore.New(connect(t, server, service)).Admit(t.Context(), aPlace(), time.Minute, oneKey)
-	if !errors.Is(err, storage.ErrStoreForbidden) {
-		t.Errorf("without the rights Admit returned %v", err)
-	}
+	fails(t, "without the rights Admit", err, storage.ErrStoreForbidden)
 	must(t, admin.Do(t.Context(), more...).Err())
 	t.Run("serve", func(t *testing.T) { limits(t, connect(t, server, service)) })
 	if t.Failed() {

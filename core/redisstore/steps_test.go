@@ -1,7 +1,6 @@
 package redisstore_test
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -34,9 +33,7 @@ func TestCallsThatFindSteps(t *testing.T) {
 				stale := lease
 				stale.Steps = "longer than the others\n"
 				change(&stale)
-				if err := call(stale); !errors.Is(err, storage.ErrLeaseLost) {
-					t.Errorf("%s with the wrong %s returned %v, want ErrLeaseLost", name, other, err)
-				}
+				fails(t, name+" with the wrong "+other, call(stale), storage.ErrLeaseLost)
 			}
 			if r := find(t, store, claim(name)); r.Steps != lease.Steps {
 				t.Errorf("%s by others: the record is %+v, want its steps", name, r)

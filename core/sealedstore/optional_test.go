@@ -115,9 +115,7 @@ func TestUnsupported(t *testing.T) {
 	for method, err := range map[string]error{
 		"BeginTransaction": begin, "Lookup": lookup, "List": list, "Forget": forget, "Settle": settle, "Check": store.Check(t.Context()),
 	} {
-		if !errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("%s returned %v, want errors.ErrUnsupported", method, err)
-		}
+		testkit.Fails(t, method, err, errors.ErrUnsupported)
 	}
 }
 

@@ -117,9 +117,7 @@ func moves(t *testing.T, before, after program) {
 	if l := won(t, after, second); l.Attempt != 2 || l.Steps != "first\n" || !l.TookOver {
 		t.Errorf("the lease is %+v, want the second attempt with the step", l)
 	}
-	if err := before.Complete(t.Context(), lost, result("late")); !errors.Is(err, storage.ErrLeaseLost) {
-		t.Errorf("Complete of the first attempt returned %v, want ErrLeaseLost", err)
-	}
+	testkit.Fails(t, "Complete of the first attempt", before.Complete(t.Context(), lost, result("late")), storage.ErrLeaseLost)
 	// A released key keeps its steps for its own request.
 	released := won(t, before, transferred("released"))
 	released.Steps = "first\n"
