@@ -14,7 +14,6 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	idemmcp "github.com/oncekey/oncekey/adapters/mcp"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/internal/testkit"
@@ -65,14 +64,7 @@ func run(t *testing.T, node string, arguments ...string) []byte {
 
 // plainShop is a server as the README of the SDK and the package comment show one.
 func plainShop() (server *mcp.Server, engine *core.Engine, runs *atomic.Int32, err error) {
-	if engine, err = core.New(memstore.New(), core.SharedScope, core.WithObserver(new(events))); err != nil {
-		return nil, nil, nil, err
-	}
-	table, err := policy.NewTable(policy.Row("TOOL charge"))
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	guard, err := idemmcp.New(engine, table)
+	engine, guard, err := guarding(memstore.New(), core.SharedScope, []core.Option{quiet}, []policy.TableRow{policy.Row("TOOL charge")})
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	idemmcp "github.com/oncekey/oncekey/adapters/mcp"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/internal/testkit"
@@ -19,11 +18,7 @@ import (
 // BenchmarkReceive is the time that the guard adds to a call, without a transport: of a tool
 // without a row, of a first call, and of a replay.
 func BenchmarkReceive(b *testing.B) {
-	engine, err := core.New(memstore.New(), core.SharedScope, quiet)
-	testkit.Must(b, err)
-	table, err := policy.NewTable(policy.Row("TOOL charge"))
-	testkit.Must(b, err)
-	guard, err := idemmcp.New(engine, table)
+	_, guard, err := guarding(memstore.New(), core.SharedScope, []core.Option{quiet}, []policy.TableRow{policy.Row("TOOL charge")})
 	testkit.Must(b, err)
 	schema, err := jsonschema.For[order](nil)
 	testkit.Must(b, err)

@@ -134,27 +134,20 @@ func TestClientRepeatsNoToolWithAnOptionalKey(t *testing.T) {
 // same key.
 func TestClientRepeatsOnAnotherSession(t *testing.T) {
 	t.Parallel()
-	began, end := make(chan struct{}), make(chan struct{})
-	finish := sync.OnceFunc(func() { close(end) })
-	defer finish()
-	made := newShop(t, setup{handle: func(ctx context.Context, c *mcp.CallToolRequest, in order) (*mcp.CallToolResult, payment, error) {
-		close(began)
-		<-end
-		return paid(ctx, c, in)
-	}})
+	made, began, end := newPatientShop(t)
 	repeated := new(retries)
 	client := sending(t, quick(repeated))
 	session, cut := severable(t, made.server, client)
 	ended := make(chan response)
 	go func() { ended <- call(t, session, args{"amount": 5}) }()
-	<-began
+	await(t, began)
 	cut()
 	got := <-ended
 	lost, is := errors.AsType[*idemmcp.UnansweredError](got.err)
 	if !is || lost.Key == "" || repeated.count() > 5 { // the first error may be of the pipe
 		t.Fatalf("got %v after %d retries on a lost session", got.err, repeated.count())
 	}
-	finish()
+	close(end)
 	again, err := inMemory("2025-11-25")(t, made.server, client).CallTool(idemmcp.WithKey(t.Context(), lost.Key), &mcp.CallToolParams{Name: "charge", Arguments: args{"amount": 5}})
 	response{again, err}.wantPaid(t, 5, true)
 	made.wantRuns(t, 1)
@@ -178,24 +171,18 @@ func TestClientWaitsForACallInProgress(t *testing.T) {
 	for name, options := range map[string][]idemmcp.Option{"errors": nil, "results": {idemmcp.ProblemsAsResults()}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			began, end, repeated := make(chan struct{}), make(chan struct{}), new(retries)
-			finish := sync.OnceFunc(func() { close(end) })
-			defer finish()
-			made := newShop(t, setup{guard: options, handle: func(ctx context.Context, c *mcp.CallToolRequest, in order) (*mcp.CallToolResult, payment, error) {
-				close(began)
-				<-end
-				return paid(ctx, c, in)
-			}})
+			made, began, end := newPatientShop(t, options...)
+			repeated := new(retries)
 			first := inMemory("2026-07-28")(t, made.server, newClient(nil))
 			ended := make(chan response)
 			go func() { ended <- call(t, first, keyed("k", 5)) }()
-			<-began
+			await(t, began)
 			o := quick(repeated)
 			o.KeyIn = idemmcp.InArguments("idempotency_key")
 			second := inMemory("2026-07-28")(t, made.server, sending(t, o))
 			go func() { ended <- call(t, second, keyed("k", 5)) }()
 			testkit.Await(t, "for three refused attempts", func() bool { return repeated.count() >= 3 })
-			finish()
+			close(end)
 			for range 2 {
 				if got := <-ended; got.err != nil || got.result.IsError {
 					t.Errorf("got %s and %v", asJSON(got.result), got.err)
@@ -212,20 +199,15 @@ func TestClientWaitsForACallInProgress(t *testing.T) {
 // An attempt that takes too long is given up and repeated, and the tool runs once.
 func TestClientRepeatsSlowAttempts(t *testing.T) {
 	t.Parallel()
-	end, repeated := make(chan struct{}), new(retries)
-	finish := sync.OnceFunc(func() { close(end) })
-	defer finish()
-	made := newShop(t, setup{handle: func(ctx context.Context, c *mcp.CallToolRequest, in order) (*mcp.CallToolResult, payment, error) {
-		<-end
-		return paid(ctx, c, in)
-	}})
+	made, _, end := newPatientShop(t)
+	repeated := new(retries)
 	o := quick(repeated)
 	o.AttemptTimeout = 50 * time.Millisecond
 	session := inMemory("2026-07-28")(t, made.server, sending(t, o))
 	ended := make(chan response)
 	go func() { ended <- call(t, session, args{"amount": 5}) }()
 	testkit.Await(t, "for two attempts", func() bool { return repeated.count() >= 2 })
-	finish()
+	close(end)
 	(<-ended).wantPaid(t, 5, true)
 	made.wantRuns(t, 1)
 }
@@ -326,9 +308,7 @@ func TestClientPlacesKeys(t *testing.T) {
 			made, out := newShop(t, setup{}), new(seen)
 			for _, tool := range []*mcp.Tool{{Name: "look", Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true}}, {Name: "closed"}} {
 				tool.InputSchema = map[string]any{"type": "object", "properties": map[string]any{}}
-				made.server.AddTool(tool, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-					return &mcp.CallToolResult{}, nil
-				})
+				made.server.AddTool(tool, nothing)
 			}
 			o := quick(new(retries))
 			o.KeyIn = row.in

@@ -12,7 +12,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	idemmcp "github.com/oncekey/oncekey/adapters/mcp"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/internal/testkit"
@@ -102,14 +101,9 @@ func TestConformance(t *testing.T) {
 		server.AddTool(&mcp.Tool{Name: one.tool, Description: "a tool of the judge", InputSchema: map[string]any{"type": "object"}}, one.handle)
 		rows = append(rows, policy.Row("TOOL "+one.tool))
 	}
-	table, err := policy.NewTable(rows...)
-	testkit.Must(t, err)
-	seen := new(events)
-	engine, err := core.New(memstore.New(), core.SharedScope, core.WithObserver(seen))
+	engine, guard, err := guarding(memstore.New(), core.SharedScope, []core.Option{quiet}, rows)
 	testkit.Must(t, err)
 	shutDown(t, engine)
-	guard, err := idemmcp.New(engine, table)
-	testkit.Must(t, err)
 	var guarded atomic.Int32
 	server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, request mcp.Request) (mcp.Result, error) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -97,10 +96,11 @@ func newShop(t *testing.T, s setup) *shop {
 		s.handle = paid
 	}
 	made := &shop{events: new(events)}
+	options := append([]core.Option{core.WithObserver(made.events)}, s.engine...)
+	rows := []policy.TableRow{policy.Row("POST /payments"), policy.Row("TOOL charge", s.policy...), policy.Row("TOOL raw", s.policy...)}
 	var err error
-	if made.engine, err = core.New(s.store, s.scope, append([]core.Option{core.WithObserver(made.events)}, s.engine...)...); err != nil {
-		t.Fatal(err)
-	}
+	made.engine, made.guard, err = guarding(s.store, s.scope, options, rows, s.guard...)
+	testkit.Must(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
@@ -108,11 +108,6 @@ func newShop(t *testing.T, s setup) *shop {
 			t.Error(err)
 		}
 	})
-	table, err := policy.NewTable(policy.Row("POST /payments"), policy.Row("TOOL charge", s.policy...), policy.Row("TOOL raw", s.policy...))
-	testkit.Must(t, err)
-	if made.guard, err = idemmcp.New(made.engine, table, s.guard...); err != nil {
-		t.Fatal(err)
-	}
 	made.server = mcp.NewServer(&mcp.Implementation{Name: "shop", Version: "1"}, s.options)
 	mcp.AddTool(made.server, &mcp.Tool{Name: "charge"}, func(ctx context.Context, call *mcp.CallToolRequest, in order) (*mcp.CallToolResult, payment, error) {
 		made.runs.Add(1)
@@ -130,6 +125,20 @@ func newShop(t *testing.T, s setup) *shop {
 	})
 	made.server.AddReceivingMiddleware(append(s.outside, made.guard.Receive)...)
 	return made
+}
+
+// guarding returns an engine, and a guard by a table of these rows.
+func guarding(store storage.Store, scope core.Scope, options []core.Option, rows []policy.TableRow, more ...idemmcp.Option) (*core.Engine, *idemmcp.Guard, error) {
+	engine, err := core.New(store, scope, options...)
+	if err != nil {
+		return nil, nil, err
+	}
+	table, err := policy.NewTable(rows...)
+	if err != nil {
+		return nil, nil, err
+	}
+	guard, err := idemmcp.New(engine, table, more...)
+	return engine, guard, err
 }
 
 // newSession returns a shop, and a session of the newest protocol in memory.
@@ -196,9 +205,8 @@ func inMemory(version string) connect {
 // connectByPipes connects as over stdio: by lines of JSON.
 func connectByPipes(t *testing.T, server *mcp.Server, client *mcp.Client) *mcp.ClientSession {
 	t.Helper()
-	fromServer, toClient := io.Pipe()
-	fromClient, toServer := io.Pipe()
-	return join(t, server, client, &mcp.IOTransport{Reader: fromClient, Writer: toClient}, &mcp.IOTransport{Reader: fromServer, Writer: toServer}, "2025-11-25")
+	session, _ := severable(t, server, client)
+	return session
 }
 
 func join(t *testing.T, server *mcp.Server, client *mcp.Client, serverSide, clientSide mcp.Transport, version string) *mcp.ClientSession {

@@ -44,13 +44,10 @@ func newMerchant(t *testing.T, store storage.Store, profile commerce.Profile, to
 		}
 		return "", nil
 	}
-	engine, err := core.New(store, client, append(profile.Options(), core.WithObserver(new(events)))...)
+	rows := []policy.TableRow{policy.Row("TOOL "+tool, policy.From(profile.Policy))}
+	engine, guard, err := guarding(store, client, append(profile.Options(), quiet), rows, options...)
 	testkit.Must(t, err)
 	shutDown(t, engine)
-	table, err := policy.NewTable(policy.Row("TOOL "+tool, policy.From(profile.Policy)))
-	testkit.Must(t, err)
-	guard, err := idemmcp.New(engine, table, options...)
-	testkit.Must(t, err)
 	m := &merchant{server: mcp.NewServer(&mcp.Implementation{Name: "merchant", Version: "1"}, nil)}
 	m.answer = func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return &mcp.CallToolResult{StructuredContent: map[string]any{"id": m.runs.Load()}, Content: []mcp.Content{}}, nil
@@ -66,9 +63,9 @@ func newMerchant(t *testing.T, store storage.Store, profile commerce.Profile, to
 // agent calls the merchant's tool with arguments as they are written.
 type agent func(arguments string) response
 
-func (m *merchant) connect(t *testing.T, tool, client string) agent {
+func agentFor(t *testing.T, server *mcp.Server, tool, client string) agent {
 	t.Helper()
-	session := inMemory("2025-11-25")(t, m.server, newClient(nil))
+	session := inMemory("2025-11-25")(t, server, newClient(nil))
 	return func(arguments string) response {
 		t.Helper()
 		return send(t, session, &mcp.CallToolParams{Name: tool, Meta: mcp.Meta{"client": client}, Arguments: json.RawMessage(arguments)})
@@ -116,7 +113,7 @@ func acp(key, meta, payload string) string {
 func TestACPOverMCP(t *testing.T) {
 	t.Parallel()
 	m := newMerchant(t, memstore.New(), commerce.ACP(), completeACP, idemmcp.ACP())
-	call := m.connect(t, completeACP, "a")
+	call := agentFor(t, m.server, completeACP, "a")
 	call(acp("", "", `{}`)).refused(t, `{"type":"invalid_request","code":"idempotency_key_required","message":"An idempotency key is required"}`)
 	call(acp("k", `"timestamp":"1","signature":"s1",`, `{"amount":1,"note":null}`)).is(t, 1, false)
 	call(acp("k", `"timestamp":"2","signature":"s2","request_id":"r",`, `{"note":null,"amount":1.0}`)).is(t, 1, true)
@@ -124,7 +121,7 @@ func TestACPOverMCP(t *testing.T) {
 	for _, other := range []string{acp("k", "", `{"amount":2,"note":null}`), acp("k", "", `{"amount":1}`), strings.Replace(acp("k", "", `{"amount":1,"note":null}`), "cs_1", "cs_2", 1)} {
 		call(other).refused(t, conflict)
 	}
-	m.connect(t, completeACP, "b")(acp("k", "", `{"amount":2}`)).is(t, 2, false) // another identity
+	agentFor(t, m.server, completeACP, "b")(acp("k", "", `{"amount":2}`)).is(t, 2, false) // another identity
 }
 
 // ACP 6.4 and 6.5 over MCP: a call in progress may be retried after retry_after, another payload
@@ -138,7 +135,7 @@ func TestACPInFlightOverMCP(t *testing.T) {
 		<-end
 		return nil, errors.New("no connection")
 	}
-	first, second := m.connect(t, completeACP, "a"), m.connect(t, completeACP, "a")
+	first, second := agentFor(t, m.server, completeACP, "a"), agentFor(t, m.server, completeACP, "a")
 	for range 2 {
 		ended := make(chan response)
 		go func() { ended <- first(acp("k", "", `{"amount":1}`)) }()
@@ -166,7 +163,7 @@ func ucp(key, checkout string) string {
 func TestUCPOverMCP(t *testing.T) {
 	t.Parallel()
 	m := newMerchant(t, memstore.New(), commerce.UCP(), completeUCP)
-	call := m.connect(t, completeUCP, "a")
+	call := agentFor(t, m.server, completeUCP, "a")
 	call(`{"id":"c_1"}`).refused(t, `{"code":"key_missing","content":"An idempotency key is required"}`)
 	call(ucp("short", `{}`)).refused(t, `{"code":"key_invalid","content":"Idempotency-Key must be a key that matches [!-~]{22,255}"}`)
 	call(ucp(strongKey, `{"a":1,"b":2}`)).is(t, 1, false)
@@ -174,28 +171,11 @@ func TestUCPOverMCP(t *testing.T) {
 	for _, other := range []string{`{"b":2,"a":1}`, `{"a":1,"b":2.0}`, `{"a":1}`} {
 		call(ucp(strongKey, other)).refused(t, `{"code":"key_reused","content":"`+problem.New(problem.KeyReused, "").Detail+`"}`)
 	}
-	m.connect(t, completeUCP, "b")(ucp(strongKey, `{"a":1}`)).is(t, 2, false)
-	down := newMerchant(t, unreachable{memstore.New()}, commerce.UCP(), completeUCP)
-	down.connect(t, completeUCP, "a")(ucp(strongKey, `{}`)).refused(t, `{"code":"store_unavailable","retry_after":1,"content":"This request was not processed, but an earlier one with the same Idempotency-Key may have been: retry later with the same key."}`)
+	agentFor(t, m.server, completeUCP, "b")(ucp(strongKey, `{"a":1}`)).is(t, 2, false)
+	down := newMerchant(t, &downStore{memstore.New()}, commerce.UCP(), completeUCP)
+	agentFor(t, down.server, completeUCP, "a")(ucp(strongKey, `{}`)).refused(t, `{"code":"store_unavailable","retry_after":1,"content":"This request was not processed, but an earlier one with the same Idempotency-Key may have been: retry later with the same key."}`)
 	if down.runs.Load() != 0 {
 		t.Error("the tool ran without a store")
-	}
-}
-
-// unreachable is a store that cannot be reached.
-type unreachable struct{ storage.Store }
-
-func (unreachable) Acquire(context.Context, storage.Request) (storage.Lease, *storage.Record, error) {
-	return storage.Lease{}, nil, errors.New("connection refused")
-}
-
-// buyer calls create_media_buy of a seller.
-func buyer(t *testing.T, server *mcp.Server) agent {
-	t.Helper()
-	session := inMemory("2025-11-25")(t, server, newClient(nil))
-	return func(arguments string) response {
-		t.Helper()
-		return send(t, session, &mcp.CallToolParams{Name: "create_media_buy", Arguments: json.RawMessage(arguments)})
 	}
 }
 
@@ -237,7 +217,7 @@ func (r response) failed(t *testing.T, code, context string) map[string]any {
 func TestAdCPOverMCP(t *testing.T) {
 	t.Parallel()
 	s, server := newSeller(t)
-	call := buyer(t, server)
+	call := agentFor(t, server, "create_media_buy", "")
 	s.fail = true
 	if got := call(buy("")); got.err != nil || !got.result.IsError || len(s.buys) != 0 {
 		t.Fatalf("got %s", asJSON(got.result))
@@ -274,7 +254,7 @@ func TestAdCPExpiryOverMCP(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, server := newSeller(t)
-		call := buyer(t, server)
+		call := agentFor(t, server, "create_media_buy", "")
 		call(buy(""))
 		time.Sleep(24*time.Hour + 59*time.Second) //nolint:forbidigo // in a bubble
 		if got := call(buy("")); got.err != nil || got.result.IsError {
@@ -293,7 +273,7 @@ func TestAdCPExpiryOverMCP(t *testing.T) {
 func TestAdCPFloodOverMCP(t *testing.T) {
 	t.Parallel()
 	s, server := newSeller(t, core.WithScopeLimit(core.ScopeLimit{PerMinute: 1}))
-	call := buyer(t, server)
+	call := agentFor(t, server, "create_media_buy", "")
 	first := call(buy(""))
 	for n := range 20 {
 		flood := strings.Replace(buy(`,"context":{"try":1}`), buyKey, fmt.Sprintf("%s-%d", buyKey, n), 1)

@@ -95,9 +95,7 @@ func TestReplayIsExact(t *testing.T) {
 	t.Parallel()
 	for name, raw := range map[string]mcp.ToolHandler{
 		"everything": everything,
-		"nothing": func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			return &mcp.CallToolResult{}, nil
-		},
+		"nothing":    nothing,
 		"no object": func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			return &mcp.CallToolResult{StructuredContent: []any{nil}}, nil
 		},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -31,13 +32,10 @@ type seller struct {
 func newSeller(t *testing.T, more ...core.Option) (*seller, *mcp.Server) {
 	t.Helper()
 	profile := commerce.AdCP()
-	engine, err := core.New(memstore.New(), core.SharedScope, append(append(profile.Options(), core.WithObserver(new(events))), more...)...)
+	rows := []policy.TableRow{policy.Row("TOOL create_media_buy", policy.From(profile.Policy))}
+	engine, guard, err := guarding(memstore.New(), core.SharedScope, slices.Concat(profile.Options(), more, []core.Option{quiet}), rows, idemmcp.AdCP())
 	testkit.Must(t, err)
 	shutDown(t, engine)
-	table, err := policy.NewTable(policy.Row("TOOL create_media_buy", policy.From(profile.Policy)))
-	testkit.Must(t, err)
-	guard, err := idemmcp.New(engine, table, idemmcp.AdCP())
-	testkit.Must(t, err)
 	s, server := new(seller), mcp.NewServer(&mcp.Implementation{Name: "seller", Version: "1"}, nil)
 	window := int((profile.Policy.TTL - time.Minute) / time.Second)
 	required := func(names ...string) map[string]any {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	idemmcp "github.com/oncekey/oncekey/adapters/mcp"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/problem"
@@ -159,16 +160,15 @@ func TestNotifications(t *testing.T) {
 	}
 }
 
-// newPatientShop has a tool that closes begun, waits for end, and fails the test with a message
-// if its context has ended by then.
-func newPatientShop(t *testing.T, cut string) (made *shop, begun, end chan struct{}) {
+// newPatientShop has a tool that closes begun, waits for end, and fails the test if its context has ended by then.
+func newPatientShop(t *testing.T, options ...idemmcp.Option) (made *shop, begun, end chan struct{}) {
 	t.Helper()
 	begun, end = make(chan struct{}), make(chan struct{})
-	made = newShop(t, setup{handle: func(ctx context.Context, call *mcp.CallToolRequest, in order) (*mcp.CallToolResult, payment, error) {
+	made = newShop(t, setup{guard: options, handle: func(ctx context.Context, call *mcp.CallToolRequest, in order) (*mcp.CallToolResult, payment, error) {
 		close(begun)
 		await(t, end)
 		if ctx.Err() != nil {
-			t.Error(cut)
+			t.Error("the end of the client's call reached the run")
 		}
 		return paid(ctx, call, in)
 	}})
@@ -181,7 +181,7 @@ func TestCancelledCall(t *testing.T) {
 	for name, connect := range transports {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			made, begun, end := newPatientShop(t, "the client's cancellation reached the run")
+			made, begun, end := newPatientShop(t)
 			session := connect(t, made.server, newClient(nil))
 			ctx, cancel := context.WithCancel(t.Context())
 			var first sync.WaitGroup
@@ -205,7 +205,7 @@ func TestCancelledCall(t *testing.T) {
 // The SDK may end a tool's context with its HTTP request. A guarded run outlives it.
 func TestPropagatedCancellation(t *testing.T) {
 	t.Parallel()
-	made, begun, end := newPatientShop(t, "the end of the request reached the run")
+	made, begun, end := newPatientShop(t)
 	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return made.server },
 		&mcp.StreamableHTTPOptions{Stateless: true, PropagateRequestCancellation: true})
 	url := listen(t, handler)
