@@ -16,6 +16,7 @@ import (
 
 	idemchi "github.com/oncekey/oncekey/adapters/chi"
 	idemgin "github.com/oncekey/oncekey/adapters/gin"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -232,11 +233,8 @@ func TestAuditOfMethods(t *testing.T) {
 	group.GET("", h)
 	ginReport := idemgin.Audit(router, ginGuard)
 
-	for name, report := range map[string]policy.Report{"chi": chiReport, "gin": ginReport} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			counted(t, strings.Split(fmt.Sprint(report.Err()), "\n"), "PUT /with declare_test.go: policy.Methods(\"PUT\")", "DELETE /handle", "GET /get")
-			counted(t, report.Warnings, "PUT /group declare_test.go: policy.Methods(\"PUT\")")
-		})
-	}
+	testkit.Each(t, map[string]policy.Report{"chi": chiReport, "gin": ginReport}, func(t *testing.T, report policy.Report) {
+		counted(t, strings.Split(fmt.Sprint(report.Err()), "\n"), "PUT /with declare_test.go: policy.Methods(\"PUT\")", "DELETE /handle", "GET /get")
+		counted(t, report.Warnings, "PUT /group declare_test.go: policy.Methods(\"PUT\")")
+	})
 }

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -17,6 +16,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -125,7 +125,7 @@ func TestPolicyAfterItsHandler(t *testing.T) {
 // that only observes passes everywhere.
 func TestGuardThatAFunctionCalls(t *testing.T) {
 	t.Parallel()
-	for name, declare := range map[string]func(*idemgin.Guard, *gin.Engine, gin.HandlerFunc){
+	testkit.Each(t, map[string]func(*idemgin.Guard, *gin.Engine, gin.HandlerFunc){
 		"a middleware calls the policy": func(g *idemgin.Guard, e *gin.Engine, pay gin.HandlerFunc) {
 			e.POST("/payments", generated(func(*gin.Context) {}, g.Policy()), pay)
 		},
@@ -141,14 +141,11 @@ func TestGuardThatAFunctionCalls(t *testing.T) {
 			e.Use(func(c *gin.Context) { c.Next() })
 			e.Group("/", func(c *gin.Context) { c.Next() }).POST("/payments", g.Policy(), func(c *gin.Context) { c.Next() }, pay)
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := startPlaced(t, declare)
-			s.runsAgain(payment("k"))
-			s.replays(payment("k"))
-		})
-	}
+	}, func(t *testing.T, declare func(*idemgin.Guard, *gin.Engine, gin.HandlerFunc)) {
+		s := startPlaced(t, declare)
+		s.runsAgain(payment("k"))
+		s.replays(payment("k"))
+	})
 	observing := startPlaced(t, func(g *idemgin.Guard, e *gin.Engine, pay gin.HandlerFunc) {
 		e.POST("/payments", generated(pay, g.Policy(policy.ObserveOnly(true))))
 	})
@@ -194,29 +191,24 @@ func TestAuditOfPlaces(t *testing.T) {
 // is true, and never otherwise. Then the guard says so.
 func TestEndOfTheRunOnGinsContext(t *testing.T) {
 	t.Parallel()
-	for name, fallback := range map[string]bool{"default": false, "ContextWithFallback": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := startGin(t, func(g *idemgin.Guard, e *gin.Engine) {
-					e.ContextWithFallback = fallback
-					e.POST("/payments", g.Handle(func(c *gin.Context) {
-						ctx, cancel := context.WithTimeout(c, time.Hour)
-						defer cancel()
-						began := time.Now()
-						<-ctx.Done()
-						if ended := time.Since(began) < time.Hour; ended != fallback || (c.Err() != nil) != fallback {
-							t.Errorf("the context ended after %v, with %v", time.Since(began), c.Err())
-						}
-					}, policy.MaxRun(time.Minute)))
-				})
-				s.do(payment("k"))
-				if want := map[bool]int{false: 1, true: 0}[fallback]; s.events.warned != want {
-					t.Errorf("got %d warnings, want %d", s.events.warned, want)
+	testkit.EachInBubble(t, map[string]bool{"default": false, "ContextWithFallback": true}, func(t *testing.T, fallback bool) {
+		s := startGin(t, func(g *idemgin.Guard, e *gin.Engine) {
+			e.ContextWithFallback = fallback
+			e.POST("/payments", g.Handle(func(c *gin.Context) {
+				ctx, cancel := context.WithTimeout(c, time.Hour)
+				defer cancel()
+				began := time.Now()
+				<-ctx.Done()
+				if ended := time.Since(began) < time.Hour; ended != fallback || (c.Err() != nil) != fallback {
+					t.Errorf("the context ended after %v, with %v", time.Since(began), c.Err())
 				}
-			})
+			}, policy.MaxRun(time.Minute)))
 		})
-	}
+		s.do(payment("k"))
+		if want := map[bool]int{false: 1, true: 0}[fallback]; s.events.warned != want {
+			t.Errorf("got %d warnings, want %d", s.events.warned, want)
+		}
+	})
 }
 
 // Case 81: one warning for a guard, at the first run of a handler.

@@ -12,6 +12,7 @@ import (
 	idemchi "github.com/oncekey/oncekey/adapters/chi"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -186,7 +187,7 @@ func TestRewrittenPathAtOnce(t *testing.T) {
 // would race with such requests.
 func TestRouterMountedTwice(t *testing.T) {
 	t.Parallel()
-	for name, mount := range map[string]func(t *testing.T, root *chi.Mux, shared chi.Router, guard *idemchi.Guard){
+	testkit.Each(t, map[string]func(t *testing.T, root *chi.Mux, shared chi.Router, guard *idemchi.Guard){
 		"with and without a table": func(t *testing.T, root *chi.Mux, shared chi.Router, guard *idemchi.Guard) {
 			t.Helper()
 			root.With(guard.Table(tableOf(t, policy.Row("POST /a/payments")))).Mount("/a", shared)
@@ -206,35 +207,32 @@ func TestRouterMountedTwice(t *testing.T) {
 				})
 			}
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			shared := chi.NewRouter()
-			s := startDeclared(t, func(e *core.Engine, handler http.HandlerFunc) http.Handler {
-				root := chi.NewRouter()
-				shared.Post("/payments", handler)
-				mount(t, root, shared, idemchi.New(e))
-				return root
-			})
-			s.runsAgain(post("/a/payments", "k", amount))
-			s.replays(post("/a/payments", "k", amount))
-			s.runsAgain(post("/b/payments", "k", amount))
-			for _, route := range shared.Routes() {
-				switch handler := route.Handlers[http.MethodPost].(type) {
-				case http.HandlerFunc, *chi.ChainHandler:
-				default:
-					t.Errorf("the handler of %s is now a %T", route.Pattern, handler)
-				}
-			}
+	}, func(t *testing.T, mount func(t *testing.T, root *chi.Mux, shared chi.Router, guard *idemchi.Guard)) {
+		shared := chi.NewRouter()
+		s := startDeclared(t, func(e *core.Engine, handler http.HandlerFunc) http.Handler {
+			root := chi.NewRouter()
+			shared.Post("/payments", handler)
+			mount(t, root, shared, idemchi.New(e))
+			return root
 		})
-	}
+		s.runsAgain(post("/a/payments", "k", amount))
+		s.replays(post("/a/payments", "k", amount))
+		s.runsAgain(post("/b/payments", "k", amount))
+		for _, route := range shared.Routes() {
+			switch handler := route.Handlers[http.MethodPost].(type) {
+			case http.HandlerFunc, *chi.ChainHandler:
+			default:
+				t.Errorf("the handler of %s is now a %T", route.Pattern, handler)
+			}
+		}
+	})
 }
 
 // The first request replaces all handlers of a table or a policy, also those of tables and
 // policies inside. Later replacements would race with the search of the outer one.
 func TestHandlersAreReplacedOnce(t *testing.T) {
 	t.Parallel()
-	for name, declare := range map[string]func(t *testing.T, r, below chi.Router, guard *idemchi.Guard){
+	testkit.Each(t, map[string]func(t *testing.T, r, below chi.Router, guard *idemchi.Guard){
 		"two tables": func(t *testing.T, r, below chi.Router, guard *idemchi.Guard) {
 			t.Helper()
 			r.Use(guard.Table(tableOf(t, policy.Row("POST /payments"))))
@@ -250,25 +248,22 @@ func TestHandlersAreReplacedOnce(t *testing.T) {
 			below.Use(guard.Policy(policy.TTLHours(48)))
 			below.With(guard.Policy(policy.TTLHours(72))).Post("/refunds", created)
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			below := chi.NewRouter()
-			s := startDeclared(t, func(e *core.Engine, handler http.HandlerFunc) http.Handler {
-				r := chi.NewRouter()
-				declare(t, r, below, idemchi.New(e))
-				r.Post("/payments", handler)
-				below.Post("/payments", handler)
-				r.Mount("/v1", below)
-				return r
-			})
-			s.runsAgain(post("/payments", "k", amount))
-			first := below.Routes()[0].Handlers[http.MethodPost]
-			s.runsAgain(post("/v1/payments", "k", amount))
-			s.replays(post("/v1/payments", "k", amount))
-			if later := below.Routes()[0].Handlers[http.MethodPost]; fmt.Sprintf("%p", later) != fmt.Sprintf("%p", first) {
-				t.Errorf("the handler %T is replaced again", first)
-			}
+	}, func(t *testing.T, declare func(t *testing.T, r, below chi.Router, guard *idemchi.Guard)) {
+		below := chi.NewRouter()
+		s := startDeclared(t, func(e *core.Engine, handler http.HandlerFunc) http.Handler {
+			r := chi.NewRouter()
+			declare(t, r, below, idemchi.New(e))
+			r.Post("/payments", handler)
+			below.Post("/payments", handler)
+			r.Mount("/v1", below)
+			return r
 		})
-	}
+		s.runsAgain(post("/payments", "k", amount))
+		first := below.Routes()[0].Handlers[http.MethodPost]
+		s.runsAgain(post("/v1/payments", "k", amount))
+		s.replays(post("/v1/payments", "k", amount))
+		if later := below.Routes()[0].Handlers[http.MethodPost]; fmt.Sprintf("%p", later) != fmt.Sprintf("%p", first) {
+			t.Errorf("the handler %T is replaced again", first)
+		}
+	})
 }

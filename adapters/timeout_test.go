@@ -158,49 +158,44 @@ func TestTimeoutHandlerInsideOfChi(t *testing.T) {
 		t.Skip("the race detector sees that chi reads the context that it reuses")
 	}
 	const operations = 20
-	for name, declare := range map[string]func(chi.Router, *idemchi.Guard, http.HandlerFunc){
+	testkit.EachInBubble(t, map[string]func(chi.Router, *idemchi.Guard, http.HandlerFunc){
 		"Policy": func(r chi.Router, g *idemchi.Guard, handler http.HandlerFunc) {
 			r.With(g.Policy()).Post("/payments", handler)
 		},
 		"Handle": func(r chi.Router, g *idemchi.Guard, handler http.HandlerFunc) {
 			r.Route("/", func(r chi.Router) { r.Post("/payments", g.Handle(handler)) })
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := startDeclared(t, func(e *core.Engine, handler http.HandlerFunc) http.Handler {
-					r := chi.NewRouter()
-					r.Use(func(next http.Handler) http.Handler { return http.TimeoutHandler(next, timeLimit, "time-out") })
-					r.Post("/other", created)
-					declare(r, idemchi.New(e), func(w http.ResponseWriter, r *http.Request) {
-						time.Sleep(2 * timeLimit) //nolint:forbidigo // in a bubble
-						handler(w, r)
-					})
-					return r
-				})
-				var all sync.WaitGroup
-				for n := range operations {
-					all.Go(func() {
-						time.Sleep(time.Duration(n) * time.Millisecond) //nolint:forbidigo // in a bubble
-						s.do(payment(fmt.Sprintf("k%d", n)))
-						s.do(post("/other", "k", amount))
-					})
-				}
-				all.Wait()
+	}, func(t *testing.T, declare func(chi.Router, *idemchi.Guard, http.HandlerFunc)) {
+		s := startDeclared(t, func(e *core.Engine, handler http.HandlerFunc) http.Handler {
+			r := chi.NewRouter()
+			r.Use(func(next http.Handler) http.Handler { return http.TimeoutHandler(next, timeLimit, "time-out") })
+			r.Post("/other", created)
+			declare(r, idemchi.New(e), func(w http.ResponseWriter, r *http.Request) {
 				time.Sleep(2 * timeLimit) //nolint:forbidigo // in a bubble
-				s.ran(operations)
-				for _, event := range s.events.of(event.Completed) {
-					if event.route != "/payments" {
-						t.Errorf("an event is of the route %q", event.route)
-					}
-				}
-				for n := range operations {
-					s.replays(payment(fmt.Sprintf("k%d", n)))
-				}
+				handler(w, r)
 			})
+			return r
 		})
-	}
+		var all sync.WaitGroup
+		for n := range operations {
+			all.Go(func() {
+				time.Sleep(time.Duration(n) * time.Millisecond) //nolint:forbidigo // in a bubble
+				s.do(payment(fmt.Sprintf("k%d", n)))
+				s.do(post("/other", "k", amount))
+			})
+		}
+		all.Wait()
+		time.Sleep(2 * timeLimit) //nolint:forbidigo // in a bubble
+		s.ran(operations)
+		for _, event := range s.events.of(event.Completed) {
+			if event.route != "/payments" {
+				t.Errorf("an event is of the route %q", event.route)
+			}
+		}
+		for n := range operations {
+			s.replays(payment(fmt.Sprintf("k%d", n)))
+		}
+	})
 }
 
 // finishes sends operation n until it succeeds, and once more. It returns the number of late

@@ -177,10 +177,11 @@ func TestDetour(t *testing.T) {
 // Cases 62 and 84: a row's route that runs without a guard is an event for each run.
 func TestUnguardedRunIsReported(t *testing.T) {
 	t.Parallel()
-	for name, way := range map[string]struct {
+	type way struct {
 		path, row string
 		declare   detour
-	}{
+	}
+	testkit.Each(t, map[string]way{
 		"a router behind a plain handler rewrites": {"/v1/old", "POST /v1/payments", func(r, v1 *chi.Mux, table chiMiddleware, pay http.HandlerFunc) {
 			v1.Use(routed("/old", "/payments"))
 			v1.Post("/payments", pay)
@@ -201,15 +202,12 @@ func TestUnguardedRunIsReported(t *testing.T) {
 			r.Use(table, chimiddleware.PathRewrite("/old", "/v1/payments"))
 			r.Mount("/v1", v1)
 		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := startDetour(t, way.row, way.declare)
-			s.runsAgain(post(way.path, "k", amount))
-			s.runsAgain(post(way.path, "k", amount))
-			s.reported(event.WrongSetup, 2, "")
-		})
-	}
+	}, func(t *testing.T, way way) {
+		s := startDetour(t, way.row, way.declare)
+		s.runsAgain(post(way.path, "k", amount))
+		s.runsAgain(post(way.path, "k", amount))
+		s.reported(event.WrongSetup, 2, "")
+	})
 }
 
 // The middleware of a mounted router that With has made runs once.

@@ -13,6 +13,7 @@ import (
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -103,7 +104,7 @@ func TestAbandonedKeyIsRecovered(t *testing.T) {
 		runs   int64
 		want   func(t *testing.T, s *service)
 	}
-	each(t, map[string]row{
+	testkit.EachInBubble(t, map[string]row{
 		"it had happened": {policy.OnAbandoned(policy.Recover(find)), 0, func(t *testing.T, s *service) {
 			for range 2 {
 				w := s.post(t.Context(), "k", payment)
@@ -149,7 +150,7 @@ func TestKeepForInARecoverFunc(t *testing.T) {
 		found *policy.Response
 		kept  time.Duration
 	}
-	each(t, map[string]row{
+	testkit.EachInBubble(t, map[string]row{
 		"found":     {&policy.Response{Status: http.StatusCreated}, 5 * time.Minute},
 		"not found": {nil, 24 * time.Hour}, // the policy's
 	}, func(t *testing.T, row row) {
@@ -201,7 +202,7 @@ func TestRecoverFuncThatIsTooLateRunsNoHandler(t *testing.T) {
 		extend func(func() error) error
 		option policy.Option
 	}
-	each(t, map[string]row{
+	testkit.EachInBubble(t, map[string]row{
 		"lease lost": {failUnapplied, policy.MaxRun(time.Hour)},
 		"MaxRun":     {nil, policy.MaxRun(30 * time.Second)},
 	}, func(t *testing.T, row row) {
@@ -239,7 +240,7 @@ func TestRecoveredResponseThatCannotBeKept(t *testing.T) {
 		body   string
 		option policy.Option
 	}
-	each(t, map[string]row{
+	testkit.EachInBubble(t, map[string]row{
 		"too large":              {http.StatusCreated, `{"payment_id":"p1"}`, policy.MaxResponseBytes(8)},
 		"too large and an error": {http.StatusConflict, `{"error":"refused"}`, policy.MaxResponseBytes(8)},
 		"cannot be redacted":     {http.StatusCreated, `{"payment_id":"p1"`, policy.RedactFields("secret")},

@@ -16,6 +16,7 @@ import (
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -85,7 +86,7 @@ func TestClassifierThatEndsItsGoroutine(t *testing.T) {
 // Case 39: a store that panics is a store that fails, before and after its work.
 func TestPanickingStoreIsAFailingStore(t *testing.T) {
 	t.Parallel()
-	each(t, map[string]func(func() error) error{
+	testkit.EachInBubble(t, map[string]func(func() error) error{
 		"before": func(func() error) error { panic("store bug") },
 		"after":  func(apply func() error) error { _ = apply(); panic("store bug") },
 	}, func(t *testing.T, fault func(func() error) error) {
@@ -133,7 +134,7 @@ func TestPanickingExaminerIsAFinding(t *testing.T) {
 // and for one that streams.
 func TestPanickingClassifierIsReplaced(t *testing.T) {
 	t.Parallel()
-	each(t, map[string]bool{"kept": false, "streamed": true}, func(t *testing.T, flush bool) {
+	testkit.EachInBubble(t, map[string]bool{"kept": false, "streamed": true}, func(t *testing.T, flush bool) {
 		s := newService(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {
 			created(w, r)
 			if flush {
@@ -158,7 +159,7 @@ func TestPanickingClassifierIsReplaced(t *testing.T) {
 // default: for a refusal, and in place of a handler's response.
 func TestPanickingProblemWriterIsReplaced(t *testing.T) {
 	t.Parallel()
-	each(t, map[string]problem.Writer{
+	testkit.EachInBubble(t, map[string]problem.Writer{
 		"panics at once": func(http.ResponseWriter, *http.Request, problem.Problem) { panic("writer bug") },
 		"panics half-way": func(w http.ResponseWriter, _ *http.Request, _ problem.Problem) {
 			w.WriteHeader(http.StatusTeapot)

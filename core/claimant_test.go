@@ -12,6 +12,7 @@ import (
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -62,7 +63,7 @@ func TestEqualBytesNeedNoClaim(t *testing.T) {
 		request               func(body string) *http.Request
 		first, respelt, other string // respelt is first in other bytes, or empty
 	}
-	each(t, map[string]row{
+	testkit.EachInBubble(t, map[string]row{
 		"JSON":           {nil, post, `{"amount":1,"note":"a"}`, `{"note": "a", "amount": 1}`, `{"amount":2,"note":"a"}`},
 		"invalid JSON":   {nil, post, `{"amount":1,`, "", `{"amount":1, `},
 		"a form":         {nil, form, "amount=1&note=a", "note=a&amount=1", "amount=1&note=b"},

@@ -156,7 +156,7 @@ func TestCorruptRecordNeverRuns(t *testing.T) {
 		err   error
 		lasts bool
 	}
-	each(t, map[string]row{
+	testkit.EachInBubble(t, map[string]row{
 		"corrupt":      {storage.ErrCorruptRecord, true},
 		"unreadable":   {storage.ErrUnreadable, false},
 		"forbidden":    {storage.ErrStoreForbidden, true},

@@ -104,7 +104,7 @@ func TestDoAndErrors(t *testing.T) {
 		kept   bool
 		result event.Result
 	}
-	each(t, map[string]row{
+	testkit.EachInBubble(t, map[string]row{
 		"an error releases the key":                {broke, false, false, event.DeleteKey},
 		"a retryable one, too":                     {failure.Retryable(broke), false, false, event.Retryable},
 		"a permanent one is kept":                  {failure.Permanent(broke), false, true, event.Failed},

@@ -12,6 +12,7 @@ import (
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -58,7 +59,7 @@ func TestOneEventEndsARun(t *testing.T) {
 		crashed bool // before the run
 		ends    event.Result
 	}
-	each(t, map[string]row{
+	testkit.EachInBubble(t, map[string]row{
 		"completed":          {handle: created, ends: event.Completed},
 		"failed":             {handle: responding(http.StatusConflict), ends: event.Failed},
 		"streamed":           {handle: streaming, ends: event.Unreplayable},
@@ -131,7 +132,7 @@ func TestOneEventEndsATransaction(t *testing.T) {
 		begin, commit func(func() error) error
 		ends          event.Result
 	}
-	each(t, map[string]row{
+	testkit.EachInBubble(t, map[string]row{
 		"committed":     {ends: event.Completed},
 		"rolled back":   {commit: rolledBack, ends: event.DeleteKey},
 		"not confirmed": {commit: failUnapplied, ends: event.DeleteKey},

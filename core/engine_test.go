@@ -14,6 +14,7 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -106,7 +107,7 @@ func TestBadPoliciesPanicWhenDeclared(t *testing.T) {
 
 func TestScopeFailures(t *testing.T) {
 	t.Parallel()
-	each(t, map[string]core.Scope{
+	testkit.EachInBubble(t, map[string]core.Scope{
 		"empty principal": core.ScopeBy(func(*http.Request) (string, error) { return "", nil }),
 		"fails":           core.ScopeBy(func(*http.Request) (string, error) { return "alice", errors.New("session store down") }),
 	}, func(t *testing.T, scope core.Scope) {

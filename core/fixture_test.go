@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -221,17 +220,6 @@ func recovered(call func()) (value any) {
 	defer func() { value = recover() }()
 	call()
 	return nil
-}
-
-// each runs a test for each row of a table, in a bubble of its own.
-func each[Row any](t *testing.T, rows map[string]Row, test func(t *testing.T, row Row)) {
-	t.Helper()
-	for name, row := range rows {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { test(t, row) })
-		})
-	}
 }
 
 // wantCode checks a problem's status and code.

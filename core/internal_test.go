@@ -17,6 +17,7 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -127,11 +128,12 @@ func TestWaitersReturnToZero(t *testing.T) {
 	outcome := func(response *policy.Response, err error) policy.Option {
 		return policy.OnAbandoned(policy.Recover(func(context.Context, policy.Abandoned) (*policy.Response, error) { return response, err }))
 	}
-	for name, test := range map[string]struct {
+	type test struct {
 		end    func(w waitersOf)
 		after  time.Duration
 		option policy.Option
-	}{
+	}
+	testkit.EachInBubble(t, map[string]test{
 		"the run ends":           {end: func(w waitersOf) { w.run.endUnused(nil) }},
 		"the client disconnects": {end: func(w waitersOf) { w.cancel() }},
 		"Wait ends":              {after: time.Minute},
@@ -146,24 +148,19 @@ func TestWaitersReturnToZero(t *testing.T) {
 		"a RecoverFunc panics": {crash, 0, policy.OnAbandoned(policy.Recover(func(context.Context, policy.Abandoned) (*policy.Response, error) {
 			panic(http.ErrAbortHandler)
 		}))},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := beginWaiters(t, test.option)
-				if test.end != nil {
-					test.end(w)
-				}
-				time.Sleep(test.after + time.Second) //nolint:forbidigo // the bubble's clock, not the machine's
-				wantWaiters(t, w.elsewhere, 0, 0)
-				w.cancel()
-				synctest.Wait()
-				wantWaiters(t, w.here, 0, 0)
-				w.here.ledger.Abort()
-				w.elsewhere.ledger.Abort()
-			})
-		})
-	}
+	}, func(t *testing.T, test test) {
+		w := beginWaiters(t, test.option)
+		if test.end != nil {
+			test.end(w)
+		}
+		time.Sleep(test.after + time.Second) //nolint:forbidigo // the bubble's clock, not the machine's
+		wantWaiters(t, w.elsewhere, 0, 0)
+		w.cancel()
+		synctest.Wait()
+		wantWaiters(t, w.here, 0, 0)
+		w.here.ledger.Abort()
+		w.elsewhere.ledger.Abort()
+	})
 }
 
 // crash abandons the run's key, as the end of its lease does.

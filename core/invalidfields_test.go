@@ -41,7 +41,7 @@ func TestInvalidFieldsAreNotStored(t *testing.T) {
 		options []policy.Option
 		want    storage.Header
 	}
-	each(t, map[string]row{
+	testkit.EachInBubble(t, map[string]row{
 		"header": {func(w http.ResponseWriter, _ *http.Request) { setInvalid(w.Header()) }, nil, storage.Header{note}},
 		"trailers": {func(w http.ResponseWriter, _ *http.Request) {
 			setInvalid(w.Header())

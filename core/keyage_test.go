@@ -16,6 +16,7 @@ import (
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -204,7 +205,7 @@ func TestKeyAgeOfAnAbandonedKey(t *testing.T) {
 // refused.
 func TestKeyAgeOfAReleasedKey(t *testing.T) {
 	t.Parallel()
-	each(t, map[string]bool{"with a step": true, "without": false}, func(t *testing.T, withStep bool) {
+	testkit.EachInBubble(t, map[string]bool{"with a step": true, "without": false}, func(t *testing.T, withStep bool) {
 		store, steps := memstore.New(), 0
 		s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
 			if withStep {

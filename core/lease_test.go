@@ -17,6 +17,7 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -194,7 +195,7 @@ func TestLeaseThatCannotBeRenewedIsLostInTime(t *testing.T) {
 		fault func(func() error) error
 		after time.Duration
 	}
-	each(t, map[string]row{
+	testkit.EachInBubble(t, map[string]row{
 		"lost at the first renewal": {failing(storage.ErrLeaseLost), time.Second},
 		"unreachable to the end":    {failUnapplied, 3 * time.Second},
 	}, func(t *testing.T, row row) {

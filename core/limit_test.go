@@ -18,6 +18,7 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -245,7 +246,7 @@ func TestScopeLimitFollowsTheLease(t *testing.T) {
 // Every end of a run gives the place back: a refusal, a released key, a panic, a stream.
 func TestScopeLimitAfterEachEnd(t *testing.T) {
 	t.Parallel()
-	each(t, map[string]http.HandlerFunc{
+	testkit.EachInBubble(t, map[string]http.HandlerFunc{
 		"kept":     created,
 		"refused":  responding(http.StatusForbidden),
 		"released": responding(http.StatusServiceUnavailable),
@@ -301,7 +302,7 @@ func TestScopeLimitCalls(t *testing.T) {
 // of the store is such an error.
 func TestScopeLimitOfABrokenStore(t *testing.T) {
 	t.Parallel()
-	each(t, map[string]func() error{
+	testkit.EachInBubble(t, map[string]func() error{
 		"down":     func() error { return errStoreDown },
 		"panicked": func() error { panic("out of memory") },
 	}, func(t *testing.T, fault func() error) {

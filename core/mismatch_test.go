@@ -13,6 +13,7 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -25,7 +26,7 @@ func TestMismatchIsExplained(t *testing.T) {
 		differs       []string
 		missing       int
 	}
-	each(t, map[string]row{
+	testkit.EachInBubble(t, map[string]row{
 		"a new timestamp": {`{"amount":1,"sentAt":"10:00"}`, `{"amount":1,"sentAt":"10:01"}`, []string{"sentAt"}, 0},
 		"deep inside":     {`{"meta":{"trace":{"id":1}},"a":[1,2]}`, `{"meta":{"trace":{"id":2}},"a":[1,2]}`, []string{"meta.trace.id"}, 0},
 		"a new member":    {`{"amount":1}`, `{"amount":1,"note":"x"}`, []string{"note"}, 0},

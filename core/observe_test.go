@@ -19,6 +19,7 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -62,7 +63,7 @@ func TestObserveReportsTheDecisionOfAGuard(t *testing.T) {
 		handle http.HandlerFunc
 		want   event.Result
 	}
-	each(t, map[string]row{
+	testkit.EachInBubble(t, map[string]row{
 		"kept":                {created, event.Completed},
 		"no response written": {func(http.ResponseWriter, *http.Request) {}, event.Completed},
 		"a lasting no":        {responding(http.StatusUnprocessableEntity), event.Failed},
@@ -114,7 +115,7 @@ func TestObserveLeavesTheBody(t *testing.T) {
 		want string
 		err  error
 	}
-	each(t, map[string]row{
+	testkit.EachInBubble(t, map[string]row{
 		"small":                        {strings.NewReader("abc"), "abc", nil},
 		"at the limit":                 {strings.NewReader("abcdefgh"), "abcdefgh", nil},
 		"too large":                    {strings.NewReader("abcdefghi"), "abcdefghi", nil},
@@ -213,7 +214,7 @@ func wantSameEvents(t *testing.T, guarded, observed *events) {
 // another status and class than it has written.
 func TestObserveReportsTheResponseOfAGuard(t *testing.T) {
 	t.Parallel()
-	each(t, map[string]http.HandlerFunc{
+	testkit.EachInBubble(t, map[string]http.HandlerFunc{
 		"panics": func(http.ResponseWriter, *http.Request) { panic("broken") },
 		"panics after a response": func(w http.ResponseWriter, r *http.Request) {
 			created(w, r)
@@ -241,7 +242,7 @@ func TestObserveReportsTheResponseOfAGuard(t *testing.T) {
 
 func TestObserveReportsTheErrorOfACall(t *testing.T) {
 	t.Parallel()
-	each(t, map[string]func(context.Context) (int, error){
+	testkit.EachInBubble(t, map[string]func(context.Context) (int, error){
 		"an error":           func(context.Context) (int, error) { return 0, errors.New("no") },
 		"a permanent error":  func(context.Context) (int, error) { return 0, failure.Permanent(errors.New("no")) },
 		"a panic":            func(context.Context) (int, error) { panic("broken") },

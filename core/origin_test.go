@@ -15,6 +15,7 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -148,7 +149,7 @@ func TestAgeOfALease(t *testing.T) {
 		crashed, shutsDown  bool // before the run, and while it claims the key
 		completes, renewals int  // at least
 	}
-	each(t, map[string]row{
+	testkit.EachInBubble(t, map[string]row{
 		"renewed":           {handle: slow, completes: 1, renewals: 4},
 		"settled later":     {handle: slow, faults: unreachable, completes: 3, renewals: 6},
 		"left abandoned":    {handle: slow, options: []policy.Option{policy.Keep("4xx"), policy.Uncertain("201")}, renewals: 5},

@@ -72,7 +72,7 @@ func claimOfAnotherVersion(t *testing.T, store storage.Store, lock time.Duration
 // call, for a store that obeys the call's context and for a store that ignores it.
 func TestHangingRenewalDoesNotOutliveTheLease(t *testing.T) {
 	t.Parallel()
-	each(t, map[string]func(func() error) error{
+	testkit.EachInBubble(t, map[string]func(func() error) error{
 		"obeys": hang,
 		"deaf":  func(func() error) error { advance(10 * time.Second); return errStoreDown },
 	}, func(t *testing.T, fault func(func() error) error) {
@@ -245,7 +245,7 @@ func TestForbiddenSettlementIsReportedAtOnce(t *testing.T) {
 func TestRollingDeployOfExcludeFields(t *testing.T) {
 	t.Parallel()
 	const sent, again, other = `{"amount":100,"at":"12:00"}`, `{"amount":100,"at":"12:07"}`, `{"amount":200,"at":"12:00"}`
-	each(t, map[string]bool{"a name is added": false, "a name is removed": true}, func(t *testing.T, oldExcludes bool) {
+	testkit.EachInBubble(t, map[string]bool{"a name is added": false, "a name is removed": true}, func(t *testing.T, oldExcludes bool) {
 		store := memstore.New()
 		excluding := newService(t, store, created, policy.ExcludeFields("at"))
 		plain := newService(t, store, created)

@@ -10,13 +10,14 @@ import (
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // A key counts as reconciled once the store has confirmed its outcome, also where that takes
 // several calls. It is the only event about the end of a question.
 func TestReconciledOnceStored(t *testing.T) {
 	t.Parallel()
-	each(t, map[string]core.Finding{"kept": core.Happened, "released": core.DidNotHappen}, func(t *testing.T, found core.Finding) {
+	testkit.EachInBubble(t, map[string]core.Finding{"kept": core.Happened, "released": core.DidNotHappen}, func(t *testing.T, found core.Finding) {
 		faulty := newFaultyStore()
 		store := struct {
 			*faultyStore

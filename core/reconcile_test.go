@@ -329,7 +329,7 @@ func TestReconcileEnds(t *testing.T) {
 // process does not know the route.
 func TestReconcileRetention(t *testing.T) {
 	t.Parallel()
-	each(t, map[string]bool{"a known route": true, "an unknown route": false}, func(t *testing.T, known bool) {
+	testkit.EachInBubble(t, map[string]bool{"a known route": true, "an unknown route": false}, func(t *testing.T, known bool) {
 		store := memstore.New()
 		s := newService(t, store, unsure, policy.TTLHours(48))
 		s.post(t.Context(), "k", payment)

@@ -16,6 +16,7 @@ import (
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -81,7 +82,7 @@ func TestWhatIsRemembered(t *testing.T) {
 		handle http.HandlerFunc
 		code   string // "": the key is new
 	}
-	each(t, map[string]row{
+	testkit.EachInBubble(t, map[string]row{
 		"a response":       {created, problem.KeyExpired},
 		"a stored error":   {responding(http.StatusConflict), problem.KeyExpired},
 		"a stream":         {streaming, problem.KeyExpired},
@@ -220,7 +221,7 @@ func TestStoreRemembersTheKey(t *testing.T) {
 		retain   time.Duration
 		remember time.Duration
 	}
-	each(t, map[string]row{
+	testkit.EachInBubble(t, map[string]row{
 		"without Remember": {plain, nil, 24 * time.Hour, 0},
 		"with Remember":    {plain, []policy.Option{policy.TTLHours(1), policy.RememberHours(2)}, time.Hour, 2 * time.Hour},
 		"after KeepFor": {func(w http.ResponseWriter, r *http.Request) {

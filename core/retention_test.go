@@ -13,6 +13,7 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -43,7 +44,7 @@ func TestExpiryHeader(t *testing.T) {
 		kept   time.Duration // zero: no header
 		again  bool          // the handler runs again
 	}
-	each(t, map[string]row{
+	testkit.EachInBubble(t, map[string]row{
 		"kept for the TTL": {handle: created, kept: 48 * time.Hour},
 		"kept by KeepFor": {handle: func(w http.ResponseWriter, r *http.Request) {
 			core.KeepFor(r.Context(), 90*time.Minute)
@@ -147,7 +148,7 @@ func TestKeepFor(t *testing.T) {
 		keep []time.Duration
 		want time.Duration
 	}
-	each(t, map[string]row{
+	testkit.EachInBubble(t, map[string]row{
 		"longer":            {[]time.Duration{72 * time.Hour}, 72 * time.Hour},
 		"shorter":           {[]time.Duration{time.Minute}, time.Minute},
 		"the last counts":   {[]time.Duration{time.Minute, 72 * time.Hour}, 72 * time.Hour},

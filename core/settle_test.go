@@ -15,6 +15,7 @@ import (
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -144,7 +145,7 @@ func overtaken(t *testing.T, store *faultyStore, handle http.HandlerFunc) (stale
 // response other than the stored response.
 func TestStaleHolderCannotSettle(t *testing.T) {
 	t.Parallel()
-	each(t, map[string]http.HandlerFunc{
+	testkit.EachInBubble(t, map[string]http.HandlerFunc{
 		"responds": created,
 		"streams": func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusCreated)

@@ -19,6 +19,7 @@ import (
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -56,7 +57,7 @@ func TestStepsThatAreRefused(t *testing.T) {
 		call func(ctx context.Context) error
 		want string
 	}
-	each(t, map[string]row{
+	testkit.EachInBubble(t, map[string]row{
 		"without a guard":   {func(context.Context) error { return step(t.Context(), "charge", never) }, `step "charge" has no guarded run`},
 		"without a context": {func(context.Context) error { return step(nil, "charge", never) }, `step "charge" is given a nil context`},
 		"without a function": {
@@ -352,7 +353,7 @@ func TestContextOfAStepEnds(t *testing.T) {
 		after  time.Duration
 		cause  error
 	}
-	each(t, map[string]row{
+	testkit.EachInBubble(t, map[string]row{
 		"with the run": {func(ctx context.Context) (context.Context, context.CancelFunc) {
 			return context.WithoutCancel(ctx), func() {}
 		}, 10 * time.Second, core.ErrRunTooLong},

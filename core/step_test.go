@@ -75,7 +75,7 @@ type (
 // attempts see the value decoded from JSON.
 func TestStepIsRecorded(t *testing.T) {
 	t.Parallel()
-	each(t, map[string]policy.AbandonedMode{
+	testkit.EachInBubble(t, map[string]policy.AbandonedMode{
 		"Reexecute": policy.Reexecute, "Refuse": policy.Refuse, "Recover": policy.Recover(wantNoRecovery(t)),
 	}, func(t *testing.T, mode policy.AbandonedMode) {
 		h := &stepping{charge: funcs{returning(struct{ ID int }{7}, nil)}, status: []int{429, 429, 201}}
@@ -122,7 +122,7 @@ func TestErrorsOfSteps(t *testing.T) {
 		err   error
 		calls int
 	}
-	each(t, map[string]row{
+	testkit.EachInBubble(t, map[string]row{
 		"ordinary":  {errBroken, 2},
 		"retryable": {failure.Retryable(errBroken), 2},
 		"permanent": {failure.Permanent(errBroken), 1},
@@ -242,7 +242,7 @@ func TestStepThatCannotBegin(t *testing.T) {
 		fault func(func() error) error
 		want  error
 	}
-	each(t, map[string]row{
+	testkit.EachInBubble(t, map[string]row{
 		"the store is unreachable": {failUnapplied, core.ErrUnavailable},
 		"its reply is lost":        {failApplied, core.ErrUnavailable},
 		"the lease is lost":        {failing(storage.ErrLeaseLost), core.ErrLeaseLost},
@@ -300,7 +300,7 @@ func TestKeyWithoutRecordedStepsIsReleasedForAll(t *testing.T) {
 // A run that has recorded a step releases its key for its own payload only.
 func TestKeyWithRecordedStepsIsReleasedForItsPayload(t *testing.T) {
 	t.Parallel()
-	each(t, map[string]policy.AbandonedMode{"Reexecute": policy.Reexecute, "Refuse": policy.Refuse}, func(t *testing.T, mode policy.AbandonedMode) {
+	testkit.EachInBubble(t, map[string]policy.AbandonedMode{"Reexecute": policy.Reexecute, "Refuse": policy.Refuse}, func(t *testing.T, mode policy.AbandonedMode) {
 		h := &stepping{charge: funcs{returning(1, nil)}, status: []int{429}}
 		s := newService(t, memstore.New(), h.ServeHTTP, policy.OnAbandoned(mode))
 		for range 3 { // also an attempt that only got the recorded result
@@ -459,7 +459,7 @@ func TestStepsEndWithTheirRun(t *testing.T) {
 		status   int
 		remember time.Duration
 	}
-	each(t, map[string]row{
+	testkit.EachInBubble(t, map[string]row{
 		"a response":                 {201, 0},
 		"a release":                  {429, 0},
 		"a release, with tombstones": {429, time.Hour},

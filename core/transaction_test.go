@@ -16,6 +16,7 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -98,7 +99,7 @@ func TestTransactionCommitsWithTheResponse(t *testing.T) {
 
 func TestTransactionIsRolledBackWhenTheKeyIsReleased(t *testing.T) {
 	t.Parallel()
-	each(t, map[string]http.HandlerFunc{
+	testkit.EachInBubble(t, map[string]http.HandlerFunc{
 		"503":   responding(http.StatusServiceUnavailable),
 		"panic": func(http.ResponseWriter, *http.Request) { panic("after the write") },
 	}, func(t *testing.T, end http.HandlerFunc) {
@@ -137,7 +138,7 @@ func TestCommitThatFailed(t *testing.T) {
 		fault func(func() error) error
 		runs  int64
 	}
-	each(t, map[string]row{
+	testkit.EachInBubble(t, map[string]row{
 		"not applied":       {failUnapplied, 2},
 		"its reply is lost": {failApplied, 1},
 		"it panics":         {func(apply func() error) error { _ = apply(); panic("driver bug") }, 1},
@@ -196,7 +197,7 @@ func TestHandlerThatEndedItsTransaction(t *testing.T) {
 // Without a transaction no handler runs, and the key is released for the next try.
 func TestTransactionThatCannotBegin(t *testing.T) {
 	t.Parallel()
-	each(t, map[string]func(func() error) error{
+	testkit.EachInBubble(t, map[string]func(func() error) error{
 		"it fails": failUnapplied,
 		"it hangs": func(apply func() error) error {
 			for apply() == nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -24,7 +25,7 @@ func TestTransactionThatIsNotTaken(t *testing.T) {
 		handle   http.HandlerFunc
 		reported int
 	}
-	each(t, map[string]row{
+	testkit.EachInBubble(t, map[string]row{
 		"taken": {func(w http.ResponseWriter, r *http.Request) { take(r.Context()); created(w, r) }, 0},
 		"taken from a derived context": {func(w http.ResponseWriter, r *http.Request) {
 			ctx, cancel := context.WithCancel(context.WithValue(r.Context(), key{}, 1))
@@ -83,7 +84,7 @@ func TestTransactionThatACallDoesNotTake(t *testing.T) {
 		function func(context.Context) (int, error)
 		reported int
 	}
-	each(t, map[string]row{
+	testkit.EachInBubble(t, map[string]row{
 		"taken":       {func(ctx context.Context) (int, error) { bankOf(ctx).delta = 1; return 1, nil }, 0},
 		"never taken": {func(context.Context) (int, error) { return 1, nil }, 1},
 		"an error":    {func(context.Context) (int, error) { return 0, errors.New("no") }, 0},

@@ -14,6 +14,7 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -21,7 +22,7 @@ import (
 // the earlier attempt is still unknown. So another payload still gets 422.
 func TestTakenOverKeyIsNeverReleased(t *testing.T) {
 	t.Parallel()
-	each(t, map[string]http.HandlerFunc{
+	testkit.EachInBubble(t, map[string]http.HandlerFunc{
 		"retryable": func(w http.ResponseWriter, r *http.Request) {
 			failure.MarkRetryable(r.Context())
 			w.WriteHeader(http.StatusConflict)
@@ -110,7 +111,7 @@ func TestAbandonIsRepeated(t *testing.T) {
 // retry then get a final response, and not one that tells them to try again.
 func TestKeptResponseOfACancelledHandlerIsFinal(t *testing.T) {
 	t.Parallel()
-	each(t, map[string]bool{"MaxRun": false, "the lease is lost": true}, func(t *testing.T, fails bool) {
+	testkit.EachInBubble(t, map[string]bool{"MaxRun": false, "the lease is lost": true}, func(t *testing.T, fails bool) {
 		store := newFaultyStore()
 		if fails {
 			store.set(&store.extend)(failUnapplied)
@@ -158,7 +159,7 @@ func TestUncertainCalls(t *testing.T) {
 		err  error
 		want error // of the second call; nil is the stored error
 	}
-	each(t, map[string]row{
+	testkit.EachInBubble(t, map[string]row{
 		"uncertain": {failure.Uncertain(errBroken), core.ErrOutcomeUnknown},
 		"ordinary":  {errBroken, errBroken},
 		"permanent": {failure.Permanent(errBroken), nil},

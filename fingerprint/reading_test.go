@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/oncekey/oncekey/fingerprint"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // sketchOf returns a sketch of r, nil if there is none.
@@ -17,7 +18,7 @@ func sketchOf(r fingerprint.Request, x *fingerprint.Exclusion, key [16]byte) []b
 func TestReading(t *testing.T) {
 	t.Parallel()
 	x := exclude(t, "nonce")
-	for name, r := range map[string]fingerprint.Request{
+	testkit.Each(t, map[string]fingerprint.Request{
 		"empty request": {},
 		"JSON":          jsonRequest(`{"nonce":1,"b":[{"d":1,"c":2}],"a":"x"}`),
 		"not JSON":      jsonRequest(`{"b":1,"a":2`),
@@ -26,29 +27,26 @@ func TestReading(t *testing.T) {
 		"form":          formRequest("b=1&a=2&nonce=3"),
 		"multipart":     multipartRequest(part("b", field("a"), "1")),
 		"much":          jsonRequest(string(hill(1 << 12))),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			reading := fingerprint.Read(r, x)
-			defer reading.Close()
-			want := fingerprint.Of(r, x)
-			for range 2 { // neither spoils the other
-				if got := reading.AppendFingerprint([]byte("before ")); string(got) != "before "+want {
-					t.Errorf("got %s, want %s", got, want)
-				}
-				sketch := reading.AppendSketch([]byte("before "), sketchKey)
-				if !bytes.Equal(sketch, append([]byte("before "), sketchOf(r, x, sketchKey)...)) || len(sketch) > 7+fingerprint.MaxSketch {
-					t.Errorf("got the sketch %x", sketch)
-				}
-				if names, missing := differencesFrom(sketch[7:], r, x, sketchKey); len(names) > 0 || missing > 0 {
-					t.Errorf("differs from itself in %q and %d missing", names, missing)
-				}
+	}, func(t *testing.T, r fingerprint.Request) {
+		reading := fingerprint.Read(r, x)
+		defer reading.Close()
+		want := fingerprint.Of(r, x)
+		for range 2 { // neither spoils the other
+			if got := reading.AppendFingerprint([]byte("before ")); string(got) != "before "+want {
+				t.Errorf("got %s, want %s", got, want)
 			}
-			if len(want) != fingerprint.Size {
-				t.Errorf("%d bytes, want %d", len(want), fingerprint.Size)
+			sketch := reading.AppendSketch([]byte("before "), sketchKey)
+			if !bytes.Equal(sketch, append([]byte("before "), sketchOf(r, x, sketchKey)...)) || len(sketch) > 7+fingerprint.MaxSketch {
+				t.Errorf("got the sketch %x", sketch)
 			}
-		})
-	}
+			if names, missing := differencesFrom(sketch[7:], r, x, sketchKey); len(names) > 0 || missing > 0 {
+				t.Errorf("differs from itself in %q and %d missing", names, missing)
+			}
+		}
+		if len(want) != fingerprint.Size {
+			t.Errorf("%d bytes, want %d", len(want), fingerprint.Size)
+		}
+	})
 }
 
 // Two readings can be open at a time, for two concurrent requests.

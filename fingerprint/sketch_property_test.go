@@ -47,7 +47,7 @@ func TestNamesCanBeExcluded(t *testing.T) {
 
 func TestNoSketch(t *testing.T) {
 	t.Parallel()
-	for name, r := range map[string]fingerprint.Request{
+	testkit.Each(t, map[string]fingerprint.Request{
 		"empty request": {},
 		"a scalar":      jsonRequest(`"a"`),
 		"an object":     jsonRequest(`{}`),
@@ -57,14 +57,11 @@ func TestNoSketch(t *testing.T) {
 		"raw":           {ContentType: "text/plain", Body: []byte("a=1")},
 		"an empty form": formRequest("&&"),
 		"no parts":      multipartRequest(""),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if sketch := sketchOf(r, nil, sketchKey); sketch != nil {
-				t.Errorf("got %x, want nil", sketch)
-			}
-		})
-	}
+	}, func(t *testing.T, r fingerprint.Request) {
+		if sketch := sketchOf(r, nil, sketchKey); sketch != nil {
+			t.Errorf("got %x, want nil", sketch)
+		}
+	})
 }
 
 // A sketch is useless without its key, to a reader and to a program with another key.
@@ -80,21 +77,18 @@ func TestSketchOfAnotherKey(t *testing.T) {
 		}
 	}
 	changed := func(at int, to byte) []byte { s := bytes.Clone(sketch); s[at] = to; return s }
-	for name, unknown := range map[string][]byte{
+	testkit.Each(t, map[string][]byte{
 		"nil":                 nil,
 		"a header alone":      sketch[:2],
 		"cut short":           sketch[:len(sketch)-1],
 		"another version":     changed(0, 2),
 		"another depth":       changed(1, 7),
 		"longer than allowed": append(sketch[:2:2], make([]byte, 43*6)...),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if names, missing := differencesFrom(unknown, jsonRequest(`{"a":2}`), nil, sketchKey); names != nil || missing != 0 {
-				t.Errorf("got %q and %d missing, want none", names, missing)
-			}
-		})
-	}
+	}, func(t *testing.T, unknown []byte) {
+		if names, missing := differencesFrom(unknown, jsonRequest(`{"a":2}`), nil, sketchKey); names != nil || missing != 0 {
+			t.Errorf("got %q and %d missing, want none", names, missing)
+		}
+	})
 }
 
 // Equal values in two places, and equal places with two values, look different.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -15,10 +16,11 @@ func TestNilIsNamed(t *testing.T) {
 		Pay func() `route:"POST /payments" idempotency:""`
 	}
 	var none policy.Option
-	for name, c := range map[string]struct {
+	type c struct {
 		declare func() error
 		want    string
-	}{
+	}
+	testkit.Each(t, map[string]c{
 		"New": {
 			func() error { _, err := policy.New(policy.TTLHours(1), nil, policy.Required(false), none); return err },
 			"policy: option 2 is nil: leave it out\npolicy: option 4 is nil: leave it out",
@@ -45,14 +47,11 @@ func TestNilIsNamed(t *testing.T) {
 		},
 		"Named":        {func() error { _, err := policy.Named("TTLHours", nil); return err }, "policy: TTLHours is <nil>: it must be a whole number of hours"},
 		"Declarations": {func() error { _, err := policy.Declarations(nil); return err }, "policy: <nil> has no annotations"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := fmt.Sprint(c.declare()); !strings.Contains(got, c.want) {
-				t.Errorf("got  %s\nwant %s", got, c.want)
-			}
-		})
-	}
+	}, func(t *testing.T, c c) {
+		if got := fmt.Sprint(c.declare()); !strings.Contains(got, c.want) {
+			t.Errorf("got  %s\nwant %s", got, c.want)
+		}
+	})
 }
 
 // Case 65: a program that ignored the error of NewTable would guard no route.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -29,11 +30,12 @@ func TestClassifyByLists(t *testing.T) {
 		return retryable
 	})
 	of := func(status int) failure.Outcome { return failure.Outcome{Status: status} }
-	for name, c := range map[string]struct {
+	type c struct {
 		opts    []policy.Option
 		outcome failure.Outcome
 		want    failure.Class
-	}{
+	}
+	testkit.Each(t, map[string]c{
 		"release 400":                        {[]policy.Option{policy.Release("400", "422")}, of(400), deleteKey},
 		"release 422":                        {[]policy.Option{policy.Release("400", "422")}, of(422), deleteKey},
 		"release another":                    {[]policy.Option{policy.Release("400", "422")}, of(404), cache},
@@ -73,18 +75,15 @@ func TestClassifyByLists(t *testing.T) {
 		"re-execute: panic":                  {nil, panicked, deleteKey},
 		"re-execute: ended context":          {nil, ended, deleteKey},
 		"a status above 599 is in no list":   {[]policy.Option{policy.Keep("5xx")}, of(600), deleteKey},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p, err := policy.New(c.opts...)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := p.Classify(c.outcome); got != c.want {
-				t.Errorf("%+v is %v, want %v", c.outcome, got, c.want)
-			}
-		})
-	}
+	}, func(t *testing.T, c c) {
+		p, err := policy.New(c.opts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Classify(c.outcome); got != c.want {
+			t.Errorf("%+v is %v, want %v", c.outcome, got, c.want)
+		}
+	})
 }
 
 func TestListsThatAreWrong(t *testing.T) {

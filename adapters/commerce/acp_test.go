@@ -11,6 +11,7 @@ import (
 	"github.com/oncekey/oncekey/adapters/commerce"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // The rules of section 6 of ACP's rfc.agentic_checkout.md, one test a rule.
@@ -71,10 +72,11 @@ func TestACP61Scope(t *testing.T) {
 // 6.2 and 6.7: bodies are equal by their JSON values, extension fields count, and headers do not.
 func TestACP62Equivalence(t *testing.T) {
 	t.Parallel()
-	for name, row := range map[string]struct {
+	type row struct {
 		body  string
 		equal bool
-	}{
+	}
+	testkit.Each(t, map[string]row{
 		"another order of members":      {`{"buyer":{"discount":1.5,"note":null},"items":[{"quantity":1,"id":"item_1"}]}`, true},
 		"white space":                   {` { "items" : [ { "id" : "item_1" , "quantity" : 1 } ] , "buyer" : { "note" : null , "discount" : 1.5 } } `, true},
 		"a trailing zero":               {`{"items":[{"id":"item_1","quantity":1.0}],"buyer":{"note":null,"discount":1.50}}`, true},
@@ -84,20 +86,17 @@ func TestACP62Equivalence(t *testing.T) {
 		"a number as a string":          {`{"items":[{"id":"item_1","quantity":"1"}],"buyer":{"note":null,"discount":1.5}}`, false},
 		"a null member more":            {`{"items":[{"id":"item_1","quantity":1,"x":null}],"buyer":{"note":null,"discount":1.5}}`, false},
 		"a member of an extension more": {`{"items":[{"id":"item_1","quantity":1}],"buyer":{"note":null,"discount":1.5},"discounts":{"codes":["A"]}}`, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			onRouters(t, commerce.ACP(), func(t *testing.T, start starter) {
-				s := start(t, acpEndpoints()...)
-				first := s.runsOnce(post(sessions, "k", items))
-				if row.equal {
-					s.answers(post(sessions, "k", row.body, header("Request-Id", "2"), header("Timestamp", "now")), first.Code, first.Body.String())
-				} else {
-					s.answers(post(sessions, "k", row.body), http.StatusUnprocessableEntity, acpConflict)
-				}
-			})
+	}, func(t *testing.T, row row) {
+		onRouters(t, commerce.ACP(), func(t *testing.T, start starter) {
+			s := start(t, acpEndpoints()...)
+			first := s.runsOnce(post(sessions, "k", items))
+			if row.equal {
+				s.answers(post(sessions, "k", row.body, header("Request-Id", "2"), header("Timestamp", "now")), first.Code, first.Body.String())
+			} else {
+				s.answers(post(sessions, "k", row.body), http.StatusUnprocessableEntity, acpConflict)
+			}
 		})
-	}
+	})
 	onRouters(t, commerce.ACP(), func(t *testing.T, start starter) {
 		s := start(t, acpEndpoints()...)
 		s.runsOnce(post(sessions, "k", `{"items":["a","b"]}`))

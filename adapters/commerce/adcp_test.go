@@ -15,6 +15,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -113,10 +114,11 @@ func TestAdCPKeepsOnlySuccess(t *testing.T) {
 func TestAdCPPayloads(t *testing.T) {
 	t.Parallel()
 	first := `,"context":{"id":1},"governance_context":"g1","ext":{"a":1},"push_notification_config":{"url":"https://b.example/1","authentication":{"schemes":["Bearer"],"credentials":"secret-of-first"}}`
-	for name, row := range map[string]struct {
+	type row struct {
 		from, to string
 		equal    bool
-	}{
+	}
+	testkit.Each(t, map[string]row{
 		"context":                {`"context":{"id":1}`, `"context":{"id":2,"more":[1]}`, true},
 		"governance_context":     {`"g1"`, `"g2"`, true},
 		"no governance_context":  {`"governance_context":"g1",`, ``, true},
@@ -128,25 +130,22 @@ func TestAdCPPayloads(t *testing.T) {
 		"credentials inside":     {`"ext":{"a":1}`, `"ext":{"a":1,"credentials":1}`, false},
 		"null is not absent":     {`"ext":{"a":1}`, `"ext":{"a":1,"b":null}`, false},
 		"members in other order": {`"schemes":["Bearer"],"credentials":"secret-of-first"`, `"credentials":"x","schemes":["Bearer"]`, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			onRouters(t, commerce.AdCP(), func(t *testing.T, start starter) {
-				s := start(t, adcpEndpoints(create(http.StatusOK)))
-				body := buy(adcpKey, first)
-				other := strings.Replace(body, row.from, row.to, 1)
-				if other == body {
-					t.Fatalf("%s is not in %s", row.from, body)
-				}
-				answer := s.runsOnce(post(buys, "", body))
-				if row.equal {
-					s.answers(post(buys, "", other), answer.Code, answer.Body.String())
-				} else {
-					s.expectError(post(buys, "", other), "IDEMPOTENCY_CONFLICT", "")
-				}
-			})
+	}, func(t *testing.T, row row) {
+		onRouters(t, commerce.AdCP(), func(t *testing.T, start starter) {
+			s := start(t, adcpEndpoints(create(http.StatusOK)))
+			body := buy(adcpKey, first)
+			other := strings.Replace(body, row.from, row.to, 1)
+			if other == body {
+				t.Fatalf("%s is not in %s", row.from, body)
+			}
+			answer := s.runsOnce(post(buys, "", body))
+			if row.equal {
+				s.answers(post(buys, "", other), answer.Code, answer.Body.String())
+			} else {
+				s.expectError(post(buys, "", other), "IDEMPOTENCY_CONFLICT", "")
+			}
 		})
-	}
+	})
 }
 
 // Rule 6: a response is kept for the declared window and a minute of tolerance. Afterwards the

@@ -127,7 +127,7 @@ func TestContradictionsInTables(t *testing.T) {
 	engine := newEngine(t, commerce.ACP())
 	table, err := policy.NewTable(policy.Row("POST /checkout_sessions", policy.TTLHours(48)), policy.Row("POST /refunds", policy.TTLHours(1)))
 	testkit.Must(t, err)
-	for name, declare := range map[string]func() error{
+	testkit.Each(t, map[string]func() error{
 		"a table": func() (err error) {
 			defer func() { err, _ = recover().(error) }()
 			idemchi.New(engine).Table(table)
@@ -138,15 +138,12 @@ func TestContradictionsInTables(t *testing.T) {
 				Refund http.HandlerFunc `route:"POST /refunds" idempotency:"TTLHours=1"`
 			}{func(http.ResponseWriter, *http.Request) {}})
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			err := declare()
-			if err == nil || !strings.Contains(err.Error(), "ACP 6.6") || !strings.Contains(err.Error(), "/refunds") || strings.Contains(err.Error(), "/checkout_sessions") {
-				t.Errorf("the declaration says %v", err)
-			}
-		})
-	}
+	}, func(t *testing.T, declare func() error) {
+		err := declare()
+		if err == nil || !strings.Contains(err.Error(), "ACP 6.6") || !strings.Contains(err.Error(), "/refunds") || strings.Contains(err.Error(), "/checkout_sessions") {
+			t.Errorf("the declaration says %v", err)
+		}
+	})
 }
 
 // The parts of a profile can be changed, and an option after them wins.

@@ -13,6 +13,7 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // The rules of "Replay Protection" of UCP's signatures.md and of "HTTP Headers" of its REST
@@ -99,26 +100,23 @@ func TestUCPDuplicate(t *testing.T) {
 // A duplicate with another payload is 409 and is not executed. The bytes of the body decide.
 func TestUCPMismatch(t *testing.T) {
 	t.Parallel()
-	for name, other := range map[string]string{
+	testkit.Each(t, map[string]string{
 		"another value":            `{"line_items":[{"item":{"id":"item_1"},"quantity":3}],"currency":"USD"}`,
 		"another order of members": `{"currency":"USD","line_items":[{"item":{"id":"item_1"},"quantity":2}]}`,
 		"a space":                  lines + " ",
 		"a number's spelling":      `{"line_items":[{"item":{"id":"item_1"},"quantity":2.0}],"currency":"USD"}`,
 		"no body":                  "",
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			onRouters(t, commerce.UCP(), func(t *testing.T, start starter) {
-				s := start(t, ucpEndpoints()...)
-				s.runsOnce(post(checkouts, strong, lines))
-				if w := s.answers(post(checkouts, strong, other), http.StatusConflict, ucpConflict); w.Header().Get("Retry-After") != "" {
-					t.Errorf("a final 409 has Retry-After: %v", w.Header())
-				}
-				s.runsOnce(request(http.MethodPut, checkouts+"/1", strong, lines))
-				s.answers(request(http.MethodPut, checkouts+"/1", strong, other), http.StatusConflict, ucpConflict)
-			})
+	}, func(t *testing.T, other string) {
+		onRouters(t, commerce.UCP(), func(t *testing.T, start starter) {
+			s := start(t, ucpEndpoints()...)
+			s.runsOnce(post(checkouts, strong, lines))
+			if w := s.answers(post(checkouts, strong, other), http.StatusConflict, ucpConflict); w.Header().Get("Retry-After") != "" {
+				t.Errorf("a final 409 has Retry-After: %v", w.Header())
+			}
+			s.runsOnce(request(http.MethodPut, checkouts+"/1", strong, lines))
+			s.answers(request(http.MethodPut, checkouts+"/1", strong, other), http.StatusConflict, ucpConflict)
 		})
-	}
+	})
 }
 
 // A duplicate of an operation in progress may be sent again.

@@ -241,37 +241,34 @@ func TestLostResponse(t *testing.T) {
 	t.Parallel()
 	const native = `{"methodConfig":[{"name":[{}],"retryPolicy":{"maxAttempts":4,"initialBackoff":"0.01s",
 		"maxBackoff":"0.02s","backoffMultiplier":1,"retryableStatusCodes":["UNAVAILABLE","ABORTED"]}}]}`
-	for name, opts := range map[string][]grpc.DialOption{
+	testkit.Each(t, map[string][]grpc.DialOption{
 		"own": {mustClient(t, quick())},
 		"gRPC's": {grpc.WithDefaultServiceConfig(native), grpc.WithUnaryInterceptor(
 			func(ctx context.Context, method string, request, reply any, connection *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 				ctx = metadata.AppendToOutgoingContext(ctx, "idempotency-key", "k")
 				return invoke(ctx, method, request, reply, connection, opts...)
 			})},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var runs, lost atomic.Int64
-			losing := func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-				response, err := handler(ctx, request)
-				if lost.Add(1) == 1 {
-					return nil, status.Error(codes.Unavailable, "the connection broke")
-				}
-				return response, err
+	}, func(t *testing.T, opts []grpc.DialOption) {
+		var runs, lost atomic.Int64
+		losing := func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+			response, err := handler(ctx, request)
+			if lost.Add(1) == 1 {
+				return nil, status.Error(codes.Unavailable, "the connection broke")
 			}
-			guard := mustGuard(t, rpctest.NewEngine(t, memstore.New(), core.SharedScope), mustTable(t, policy.Row("POST "+rpctest.Pay)))
-			connection := serve(t, func(context.Context, *shop.PayRequest) (*shop.Payment, error) {
-				runs.Add(1)
-				return &shop.Payment{Id: "p1"}, nil
-			}, []grpc.UnaryServerInterceptor{losing, guard.Intercept}, opts...)
-			var header metadata.MD
-			payment := new(shop.Payment)
-			err := connection.Invoke(t.Context(), rpctest.Pay, &shop.PayRequest{}, payment, grpc.Header(&header))
-			if err != nil || payment.GetId() != "p1" || runs.Load() != 1 || !slices.Equal(header["idempotent-replay"], []string{"true"}) {
-				t.Errorf("got %v %v %v after %d runs", payment, err, header, runs.Load())
-			}
-		})
-	}
+			return response, err
+		}
+		guard := mustGuard(t, rpctest.NewEngine(t, memstore.New(), core.SharedScope), mustTable(t, policy.Row("POST "+rpctest.Pay)))
+		connection := serve(t, func(context.Context, *shop.PayRequest) (*shop.Payment, error) {
+			runs.Add(1)
+			return &shop.Payment{Id: "p1"}, nil
+		}, []grpc.UnaryServerInterceptor{losing, guard.Intercept}, opts...)
+		var header metadata.MD
+		payment := new(shop.Payment)
+		err := connection.Invoke(t.Context(), rpctest.Pay, &shop.PayRequest{}, payment, grpc.Header(&header))
+		if err != nil || payment.GetId() != "p1" || runs.Load() != 1 || !slices.Equal(header["idempotent-replay"], []string{"true"}) {
+			t.Errorf("got %v %v %v after %d runs", payment, err, header, runs.Load())
+		}
+	})
 }
 
 // Of two concurrent calls with one key, the second waits for as long as the guard's

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/adapters/httpclient"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // upload is a body that cannot be read twice.
@@ -36,28 +37,23 @@ func newUpload(t *testing.T, body io.ReadCloser, length int64) *http.Request {
 func TestBodyIsSentAgain(t *testing.T) {
 	t.Parallel()
 	const order = `{"order":17}`
-	for name, newOrder := range map[string]func(*testing.T) *http.Request{
+	testkit.EachInBubble(t, map[string]func(*testing.T) *http.Request{
 		"with GetBody":               func(t *testing.T) *http.Request { return newRequest(t, "", order) },
 		"read into memory":           func(t *testing.T) *http.Request { return newUpload(t, io.NopCloser(strings.NewReader(order)), 12) },
 		"of unknown length":          func(t *testing.T) *http.Request { return newUpload(t, io.NopCloser(strings.NewReader(order)), -1) },
 		"of a length that is not 0":  func(t *testing.T) *http.Request { return newUpload(t, io.NopCloser(strings.NewReader(order)), 0) },
 		"exactly as long as allowed": func(t *testing.T) *http.Request { return newUpload(t, io.NopCloser(strings.NewReader(order)), -1) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				shop := serverThat(failing(), status(http.StatusBadGateway), status(http.StatusCreated))
-				request := newOrder(t)
-				length := request.ContentLength
-				send(transportTo(t, shop, httpclient.MaxBufferedBody(int64(len(order)))), request).expect(t, http.StatusCreated, "")
-				for i, attempt := range shop.expectAttempts(t, 3) {
-					if attempt.body != order || attempt.length != length {
-						t.Errorf("attempt %d was sent %q of length %d, want %q of %d", i+1, attempt.body, attempt.length, order, length)
-					}
-				}
-			})
-		})
-	}
+	}, func(t *testing.T, newOrder func(*testing.T) *http.Request) {
+		shop := serverThat(failing(), status(http.StatusBadGateway), status(http.StatusCreated))
+		request := newOrder(t)
+		length := request.ContentLength
+		send(transportTo(t, shop, httpclient.MaxBufferedBody(int64(len(order)))), request).expect(t, http.StatusCreated, "")
+		for i, attempt := range shop.expectAttempts(t, 3) {
+			if attempt.body != order || attempt.length != length {
+				t.Errorf("attempt %d was sent %q of length %d, want %q of %d", i+1, attempt.body, attempt.length, order, length)
+			}
+		}
+	})
 }
 
 // Case 66: the highest limits do not lose the body.
@@ -78,42 +74,37 @@ func TestEveryLimitSendsTheWholeBody(t *testing.T) {
 // A body that is too long for the buffer is sent once, whole and under a key.
 func TestLongBodyIsSentOnce(t *testing.T) {
 	t.Parallel()
-	for name, length := range map[string]int64{"of known length": 11, "of unknown length": -1} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			shop := serverThat(step{status: http.StatusServiceUnavailable, body: "busy"})
-			body := &upload{Reader: strings.NewReader("hello world")}
-			send(transportTo(t, shop, httpclient.MaxBufferedBody(10)), newUpload(t, body, length)).
-				expect(t, http.StatusServiceUnavailable, "busy")
-			got := shop.expectAttempts(t, 1)
-			if got[0].body != "hello world" || got[0].key == "" || body.closed.Load() != 1 {
-				t.Errorf("sent %q with the key %q; closed %d times", got[0].body, got[0].key, body.closed.Load())
-			}
-		})
-	}
+	testkit.Each(t, map[string]int64{"of known length": 11, "of unknown length": -1}, func(t *testing.T, length int64) {
+		shop := serverThat(step{status: http.StatusServiceUnavailable, body: "busy"})
+		body := &upload{Reader: strings.NewReader("hello world")}
+		send(transportTo(t, shop, httpclient.MaxBufferedBody(10)), newUpload(t, body, length)).
+			expect(t, http.StatusServiceUnavailable, "busy")
+		got := shop.expectAttempts(t, 1)
+		if got[0].body != "hello world" || got[0].key == "" || body.closed.Load() != 1 {
+			t.Errorf("sent %q with the key %q; closed %d times", got[0].body, got[0].key, body.closed.Load())
+		}
+	})
 }
 
 // A body of a known length over the limit is streamed without read-ahead.
 func TestLongBodyIsNotReadAhead(t *testing.T) {
 	t.Parallel()
-	for name, row := range map[string]struct{ most, length int64 }{
+	type row struct{ most, length int64 }
+	testkit.Each(t, map[string]row{
 		"too long":             {10, 11},
 		"none is to be read":   {0, -1},
 		"none, and it has one": {0, 11},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			body := &upload{Reader: strings.NewReader("hello world")}
-			next := roundTripper(func(request *http.Request) (*http.Response, error) {
-				if request.Body != body {
-					t.Error("the body was read before it was sent")
-				}
-				request.Body.Close()
-				return nil, errReset
-			})
-			send(transportTo(t, next, httpclient.MaxBufferedBody(row.most)), newUpload(t, body, row.length)).expectGivenUp(t, 1, errReset)
+	}, func(t *testing.T, row row) {
+		body := &upload{Reader: strings.NewReader("hello world")}
+		next := roundTripper(func(request *http.Request) (*http.Response, error) {
+			if request.Body != body {
+				t.Error("the body was read before it was sent")
+			}
+			request.Body.Close()
+			return nil, errReset
 		})
-	}
+		send(transportTo(t, next, httpclient.MaxBufferedBody(row.most)), newUpload(t, body, row.length)).expectGivenUp(t, 1, errReset)
+	})
 }
 
 var errDisk = errors.New("disk error")
@@ -169,33 +160,29 @@ func TestBodyThatNeverComes(t *testing.T) {
 // without Close: the context and MaxTime end the call all the same.
 func TestBodyThatIgnoresItsClose(t *testing.T) {
 	t.Parallel()
-	for name, row := range map[string]struct {
+	type row struct {
 		timeout time.Duration
 		opts    []httpclient.Option
-	}{
+	}
+	testkit.EachInBubble(t, map[string]row{
 		"the context": {time.Second, nil},
 		"MaxTime":     {time.Hour, []httpclient.Option{httpclient.MaxTime(time.Second)}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				reader, writer := io.Pipe()
-				timer := time.AfterFunc(time.Minute, func() { writer.Close() })
-				defer writer.Close()
-				defer timer.Stop()
-				ctx, cancel := context.WithTimeout(t.Context(), row.timeout)
-				defer cancel()
-				body := &upload{Reader: reader}
-				begun := time.Now()
-				shop := serverThat(status(http.StatusCreated))
-				send(transportTo(t, shop, row.opts...), newUpload(t, body, -1).WithContext(ctx)).expectGivenUp(t, 0, context.DeadlineExceeded)
-				if took := time.Since(begun); took != time.Second || body.closed.Load() != 1 {
-					t.Errorf("it took %v, and the body was closed %d times", took, body.closed.Load())
-				}
-				shop.expectAttempts(t, 0)
-			})
-		})
-	}
+	}, func(t *testing.T, row row) {
+		reader, writer := io.Pipe()
+		timer := time.AfterFunc(time.Minute, func() { writer.Close() })
+		defer writer.Close()
+		defer timer.Stop()
+		ctx, cancel := context.WithTimeout(t.Context(), row.timeout)
+		defer cancel()
+		body := &upload{Reader: reader}
+		begun := time.Now()
+		shop := serverThat(status(http.StatusCreated))
+		send(transportTo(t, shop, row.opts...), newUpload(t, body, -1).WithContext(ctx)).expectGivenUp(t, 0, context.DeadlineExceeded)
+		if took := time.Since(begun); took != time.Second || body.closed.Load() != 1 {
+			t.Errorf("it took %v, and the body was closed %d times", took, body.closed.Load())
+		}
+		shop.expectAttempts(t, 0)
+	})
 }
 
 // Every body is closed, for each end of a call.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 const firstSent = "Repeatability-First-Sent"
@@ -69,45 +70,43 @@ func TestDerivedKeysAreSentWithTheOuterTime(t *testing.T) {
 func TestRedirectKeepsTheTimeOfTheKey(t *testing.T) {
 	t.Parallel()
 	const outer = "Tue, 22 Feb 2022 19:22:22 GMT"
-	for name, row := range map[string]struct {
+	type row struct {
 		status    int
 		key, want string
-	}{
+	}
+	testkit.Each(t, map[string]row{
 		"the same operation": {http.StatusTemporaryRedirect, "", outer},
 		"another operation":  {http.StatusSeeOther, "", ""},
 		"another key":        {http.StatusTemporaryRedirect, "next", ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var sent []string
-			next := roundTripper(func(request *http.Request) (*http.Response, error) {
-				if request.Body != nil {
-					request.Body.Close()
-				}
-				sent = append(sent, request.Header.Get(firstSent))
-				response := &http.Response{StatusCode: http.StatusCreated, Header: http.Header{}, Body: http.NoBody, Request: request}
-				if request.URL.Path == "/a" {
-					response.StatusCode = row.status
-					response.Header.Set("Location", "/b")
-				}
-				return response, nil
-			})
-			client := &http.Client{Transport: transportTo(t, next), CheckRedirect: func(next *http.Request, _ []*http.Request) error {
-				if row.key != "" {
-					next.Header.Set("Idempotency-Key", row.key)
-				}
-				return nil
-			}}
-			orders(t, func(ctx context.Context) {
-				response, err := client.Do(call(ctx, http.MethodPost, "http://shop.test/a", ""))
-				if err != nil {
-					t.Fatal(err)
-				}
-				response.Body.Close()
-			})("017f22e2-79b0-7cc3-98c4-dc0c0c07398f")
-			if len(sent) != 2 || sent[0] != outer || sent[1] != row.want {
-				t.Errorf("the two requests were first sent at %q, want %q for the second", sent, row.want)
+	}, func(t *testing.T, row row) {
+		var sent []string
+		next := roundTripper(func(request *http.Request) (*http.Response, error) {
+			if request.Body != nil {
+				request.Body.Close()
 			}
+			sent = append(sent, request.Header.Get(firstSent))
+			response := &http.Response{StatusCode: http.StatusCreated, Header: http.Header{}, Body: http.NoBody, Request: request}
+			if request.URL.Path == "/a" {
+				response.StatusCode = row.status
+				response.Header.Set("Location", "/b")
+			}
+			return response, nil
 		})
-	}
+		client := &http.Client{Transport: transportTo(t, next), CheckRedirect: func(next *http.Request, _ []*http.Request) error {
+			if row.key != "" {
+				next.Header.Set("Idempotency-Key", row.key)
+			}
+			return nil
+		}}
+		orders(t, func(ctx context.Context) {
+			response, err := client.Do(call(ctx, http.MethodPost, "http://shop.test/a", ""))
+			if err != nil {
+				t.Fatal(err)
+			}
+			response.Body.Close()
+		})("017f22e2-79b0-7cc3-98c4-dc0c0c07398f")
+		if len(sent) != 2 || sent[0] != outer || sent[1] != row.want {
+			t.Errorf("the two requests were first sent at %q, want %q for the second", sent, row.want)
+		}
+	})
 }

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 
 	"github.com/oncekey/oncekey/adapters/httpclient"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 var uuidV7 = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
@@ -192,29 +193,26 @@ func TestRequestWithoutAHeader(t *testing.T) {
 // Requests that are not plain HTTP go to the next RoundTripper unchanged.
 func TestWhatPassesStraightThrough(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*http.Request){
+	testkit.Each(t, map[string]func(*http.Request){
 		"an upgrade":     func(r *http.Request) { r.Header.Set("Upgrade", "websocket") },
 		"another scheme": func(r *http.Request) { r.URL.Scheme = "ftp" },
 		"no host":        func(r *http.Request) { r.URL.Host = "" },
 		"no URL":         func(r *http.Request) { r.URL = nil },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var got []*http.Request
-			next := roundTripper(func(request *http.Request) (*http.Response, error) {
-				got = append(got, request)
-				return nil, errReset
-			})
-			request := newRequest(t, "", "{}")
-			change(request)
-			if err := send(transportTo(t, next), request).err; err != errReset { //nolint:errorlint // the error of the next RoundTripper, unwrapped
-				t.Errorf("got %v, want %v", err, errReset)
-			}
-			if len(got) != 1 || got[0] != request {
-				t.Errorf("the next RoundTripper was given %v", got)
-			}
+	}, func(t *testing.T, change func(*http.Request)) {
+		var got []*http.Request
+		next := roundTripper(func(request *http.Request) (*http.Response, error) {
+			got = append(got, request)
+			return nil, errReset
 		})
-	}
+		request := newRequest(t, "", "{}")
+		change(request)
+		if err := send(transportTo(t, next), request).err; err != errReset { //nolint:errorlint // the error of the next RoundTripper, unwrapped
+			t.Errorf("got %v, want %v", err, errReset)
+		}
+		if len(got) != 1 || got[0] != request {
+			t.Errorf("the next RoundTripper was given %v", got)
+		}
+	})
 }
 
 // New refuses an invalid option, with its name and value.

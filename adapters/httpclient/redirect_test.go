@@ -63,11 +63,12 @@ func (s *redirecting) follow(t *testing.T, method, body, key string, check func(
 func TestRedirectKeepsTheKeyOfTheSameOperation(t *testing.T) {
 	t.Parallel()
 	const post, get, put = http.MethodPost, http.MethodGet, http.MethodPut
-	for name, row := range map[string]struct {
+	type row struct {
 		method, body, key string
 		steps             map[string]int
 		kept              []bool // by request that arrived
-	}{
+	}
+	testkit.Each(t, map[string]row{
 		"307":                       {post, "{}", "", map[string]int{"/a": 307}, []bool{true, true}},
 		"308":                       {post, "{}", "", map[string]int{"/a": 308}, []bool{true, true}},
 		"307 twice":                 {post, "{}", "", map[string]int{"/a": 307, "/ax": 308}, []bool{true, true, true}},
@@ -81,23 +82,20 @@ func TestRedirectKeepsTheKeyOfTheSameOperation(t *testing.T) {
 		"302 of GET, own key":       {get, "", "mine", map[string]int{"/a": 302}, []bool{true, true}},
 		"302 of GET with a body":    {get, "{}", "mine", map[string]int{"/a": 302}, []bool{true, false}},
 		"307 of GET, without a key": {get, "", "", map[string]int{"/a": 307}, []bool{false, false}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got := redirectingServer(t, row.steps).follow(t, row.method, row.body, row.key, nil)
-			if len(got) != len(row.kept) {
-				t.Fatalf("%d requests arrived, want %d: %+v", len(got), len(row.kept), got)
+	}, func(t *testing.T, row row) {
+		got := redirectingServer(t, row.steps).follow(t, row.method, row.body, row.key, nil)
+		if len(got) != len(row.kept) {
+			t.Fatalf("%d requests arrived, want %d: %+v", len(got), len(row.kept), got)
+		}
+		for i, kept := range row.kept {
+			if want := got[0].key; kept && got[i].key != want || !kept && got[i].key != "" {
+				t.Errorf("request %d was %+v, want the first request's key %q: %t", i+1, got[i], want, kept)
 			}
-			for i, kept := range row.kept {
-				if want := got[0].key; kept && got[i].key != want || !kept && got[i].key != "" {
-					t.Errorf("request %d was %+v, want the first request's key %q: %t", i+1, got[i], want, kept)
-				}
-			}
-			if row.key != "" && got[0].key != row.key || row.method == post && got[0].key == "" {
-				t.Errorf("the first request has the key %q", got[0].key)
-			}
-		})
-	}
+		}
+		if row.key != "" && got[0].key != row.key || row.method == post && got[0].key == "" {
+			t.Errorf("the first request has the key %q", got[0].key)
+		}
+	})
 }
 
 // After a dropped key the redirect gets a new key, if its method gets keys.

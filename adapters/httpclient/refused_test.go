@@ -10,17 +10,19 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"testing/synctest"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // Case 66: certificates and schemes that cannot work are not retried.
 func TestErrorsThatComeBackAreNotRepeated(t *testing.T) {
 	t.Parallel()
 	remote := func(alert tls.AlertError) error { return &net.OpError{Op: "remote error", Err: alert} }
-	for name, row := range map[string]struct {
+	type row struct {
 		err      error
 		repeated bool
-	}{
+	}
+	testkit.EachInBubble(t, map[string]row{
 		"certificate required":      {remote(116), false},
 		"bad certificate":           {remote(42), false},
 		"protocol version":          {remote(70), false},
@@ -35,23 +37,18 @@ func TestErrorsThatComeBackAreNotRepeated(t *testing.T) {
 		"a damaged record":          {remote(20), true},
 		"our own alert":             {&net.OpError{Op: "local error", Err: tls.AlertError(20)}, true},
 		"a connection refused":      {&net.OpError{Op: "dial", Err: errors.New("connection refused")}, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				shop := serverThat(step{err: row.err}, status(http.StatusCreated))
-				got := send(transportTo(t, shop), newRequest(t, "", "{}"))
-				if row.repeated {
-					got.expect(t, http.StatusCreated, "")
-					return
-				}
-				shop.expectAttempts(t, 1)
-				if given := got.givenUp(t); given.Attempts != 1 || given.Err.Error() != row.err.Error() {
-					t.Errorf("got %v, want 1 attempt and %v", given, row.err)
-				}
-			})
-		})
-	}
+	}, func(t *testing.T, row row) {
+		shop := serverThat(step{err: row.err}, status(http.StatusCreated))
+		got := send(transportTo(t, shop), newRequest(t, "", "{}"))
+		if row.repeated {
+			got.expect(t, http.StatusCreated, "")
+			return
+		}
+		shop.expectAttempts(t, 1)
+		if given := got.givenUp(t); given.Attempts != 1 || given.Err.Error() != row.err.Error() {
+			t.Errorf("got %v, want 1 attempt and %v", given, row.err)
+		}
+	})
 }
 
 // Over a real connection, the server requires a client certificate.

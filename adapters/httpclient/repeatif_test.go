@@ -7,9 +7,9 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 
 	"github.com/oncekey/oncekey/adapters/httpclient"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // shouldRetry follows Stripe's header.
@@ -21,32 +21,28 @@ func shouldRetry(r *http.Response) (again, known bool) {
 // Case 67: RepeatIf decides before the rules of the package, for every status.
 func TestRepeatIfDecidesFirst(t *testing.T) {
 	t.Parallel()
-	for name, row := range map[string]struct {
+	type row struct {
 		status   int
 		header   string
 		repeated bool
-	}{
+	}
+	testkit.EachInBubble(t, map[string]row{
 		"a 503 with no":          {503, "false", false},
 		"a 400 with yes":         {400, "true", true},
 		"a 200 with yes":         {200, "true", true},
 		"a 503 without a header": {503, "", true},
 		"a 400 without a header": {400, "", false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				first := step{status: row.status, body: "first", header: map[string]string{"Stripe-Should-Retry": row.header}}
-				shop := serverThat(first, status(http.StatusCreated))
-				got := send(transportTo(t, shop, httpclient.RepeatIf(shouldRetry)), newRequest(t, "", "{}"))
-				if row.repeated {
-					got.expect(t, http.StatusCreated, "")
-				} else {
-					got.expect(t, row.status, "first")
-				}
-				shop.expectBodiesClosed(t)
-			})
-		})
-	}
+	}, func(t *testing.T, row row) {
+		first := step{status: row.status, body: "first", header: map[string]string{"Stripe-Should-Retry": row.header}}
+		shop := serverThat(first, status(http.StatusCreated))
+		got := send(transportTo(t, shop, httpclient.RepeatIf(shouldRetry)), newRequest(t, "", "{}"))
+		if row.repeated {
+			got.expect(t, http.StatusCreated, "")
+		} else {
+			got.expect(t, row.status, "first")
+		}
+		shop.expectBodiesClosed(t)
+	})
 }
 
 // The caller gets the whole body, even the part that RepeatIf reads. RepeatIf cannot read

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 
 	"github.com/oncekey/oncekey/adapters/httpclient"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // Case 67: every other status ends the call with its response.
@@ -57,10 +58,11 @@ func TestWhichConflictsAreRepeated(t *testing.T) {
 		change(&changed)
 		return changed
 	}
-	for name, row := range map[string]struct {
+	type row struct {
 		first    step
 		repeated bool
-	}{
+	}
+	testkit.EachInBubble(t, map[string]row{
 		"in progress":            {inProgress, true},
 		"with a charset":         {with(func(s *step) { s.header["Content-Type"] = "Application/Problem+JSON; charset=utf-8" }), true},
 		"another code":           {problem(http.StatusConflict, "not_replayable"), false},
@@ -85,48 +87,38 @@ func TestWhichConflictsAreRepeated(t *testing.T) {
 		"Retry-After, another code": {with(func(s *step) { s.body = `{"code":"busy"}`; s.header["Retry-After"] = "1" }), true},
 		"Retry-After of a 422":      {step{status: 422, header: map[string]string{"Retry-After": "1"}}, false},
 		"the code of a 422":         {problem(http.StatusUnprocessableEntity, "in_progress"), false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				shop := serverThat(row.first, status(http.StatusCreated))
-				got := send(transportTo(t, shop), newRequest(t, "", "{}"))
-				if row.repeated {
-					got.expect(t, http.StatusCreated, "")
-					shop.expectAttempts(t, 2)
-				} else {
-					got.expect(t, row.first.status, row.first.body) // the peek leaves the body whole
-					shop.expectAttempts(t, 1)
-				}
-				shop.expectBodiesClosed(t)
-			})
-		})
-	}
+	}, func(t *testing.T, row row) {
+		shop := serverThat(row.first, status(http.StatusCreated))
+		got := send(transportTo(t, shop), newRequest(t, "", "{}"))
+		if row.repeated {
+			got.expect(t, http.StatusCreated, "")
+			shop.expectAttempts(t, 2)
+		} else {
+			got.expect(t, row.first.status, row.first.body) // the peek leaves the body whole
+			shop.expectAttempts(t, 1)
+		}
+		shop.expectBodiesClosed(t)
+	})
 }
 
 // After the last attempt the caller gets the whole last response.
 func TestLastResponseIsReturned(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("overloaded ", 20_000) // longer than the read-ahead
-	for name, last := range map[string]step{
+	testkit.EachInBubble(t, map[string]step{
 		"short":       {status: http.StatusServiceUnavailable, body: "overloaded", header: map[string]string{"X-Node": "7"}},
 		"long":        {status: http.StatusInternalServerError, body: long, header: map[string]string{"X-Node": "7"}},
 		"in progress": {status: http.StatusConflict, body: `{"code":"in_progress"}`, header: map[string]string{"X-Node": "7", "Content-Type": "application/problem+json"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				shop := serverThat(failing(), last)
-				got := send(transportTo(t, shop, httpclient.MaxAttempts(4)), newRequest(t, "", "{}"))
-				got.expect(t, last.status, last.body)
-				if got.header.Get("X-Node") != "7" {
-					t.Errorf("the response's header is %v", got.header)
-				}
-				shop.expectAttempts(t, 4)
-				shop.expectBodiesClosed(t)
-			})
-		})
-	}
+	}, func(t *testing.T, last step) {
+		shop := serverThat(failing(), last)
+		got := send(transportTo(t, shop, httpclient.MaxAttempts(4)), newRequest(t, "", "{}"))
+		got.expect(t, last.status, last.body)
+		if got.header.Get("X-Node") != "7" {
+			t.Errorf("the response's header is %v", got.header)
+		}
+		shop.expectAttempts(t, 4)
+		shop.expectBodiesClosed(t)
+	})
 }
 
 // A call is repeated after a network error. The last error is wrapped, with the number of

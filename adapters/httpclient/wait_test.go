@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/adapters/httpclient"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // waits returns the time between attempts.
@@ -97,10 +98,11 @@ func TestBackoffIsTheCallersChoice(t *testing.T) {
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	const base = 200 * time.Millisecond
-	for name, row := range map[string]struct {
+	type row struct {
 		after, date string
 		least       time.Duration
-	}{
+	}
+	testkit.Each(t, map[string]row{
 		"seconds":                       {"7", "", 7 * time.Second},
 		"zero":                          {"0", "", base},
 		"less than the backoff":         {"0", "", base},
@@ -114,49 +116,42 @@ func TestRetryAfter(t *testing.T) {
 		"neither":                       {"soon", "", base},
 		"negative":                      {"-5", "", base},
 		"a date, and an unreadable Now": {"Sat, 01 Jan 2000 00:00:09 GMT", "noon", 9 * time.Second},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { // it begins on 2000-01-01 00:00:00 UTC
-				first := unavailable(row.after)
-				if row.date != "" {
-					first.header["Date"] = row.date
-				}
-				shop := serverThat(first, status(http.StatusCreated))
-				send(transportTo(t, shop), newRequest(t, "", "{}")).expect(t, http.StatusCreated, "")
-				shop.expectAttempts(t, 2)
-				if wait := shop.waits()[0]; wait < row.least || wait > min(row.least+base, 30*time.Second) {
-					t.Errorf("it waited %v, want %v and a jitter of at most %v", wait, row.least, base)
-				}
-			})
+	}, func(t *testing.T, row row) {
+		synctest.Test(t, func(t *testing.T) { // it begins on 2000-01-01 00:00:00 UTC
+			first := unavailable(row.after)
+			if row.date != "" {
+				first.header["Date"] = row.date
+			}
+			shop := serverThat(first, status(http.StatusCreated))
+			send(transportTo(t, shop), newRequest(t, "", "{}")).expect(t, http.StatusCreated, "")
+			shop.expectAttempts(t, 2)
+			if wait := shop.waits()[0]; wait < row.least || wait > min(row.least+base, 30*time.Second) {
+				t.Errorf("it waited %v, want %v and a jitter of at most %v", wait, row.least, base)
+			}
 		})
-	}
+	})
 }
 
 // If a wait would end after MaxTime, or after the caller's own deadline, the caller gets the
 // response at once.
 func TestMaxTimeEndsTheCall(t *testing.T) {
 	t.Parallel()
-	for name, row := range map[string]struct{ most, deadline time.Duration }{
+	type row struct{ most, deadline time.Duration }
+	testkit.EachInBubble(t, map[string]row{
 		"MaxTime":      {10 * time.Second, time.Hour},
 		"the deadline": {time.Hour, 10 * time.Second},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := context.WithTimeout(t.Context(), row.deadline)
-				defer cancel()
-				shop := serverThat(unavailable("4"))
-				begun := time.Now()
-				send(transportTo(t, shop, httpclient.MaxTime(row.most)), newRequest(t, "", "{}").WithContext(ctx)).
-					expect(t, http.StatusServiceUnavailable, "")
-				shop.expectAttempts(t, 3) // at 0, 4 and 8 seconds, and a little
-				if took := time.Since(begun); took > 9*time.Second {
-					t.Errorf("it took %v, although no time is left for another attempt", took)
-				}
-			})
-		})
-	}
+	}, func(t *testing.T, row row) {
+		ctx, cancel := context.WithTimeout(t.Context(), row.deadline)
+		defer cancel()
+		shop := serverThat(unavailable("4"))
+		begun := time.Now()
+		send(transportTo(t, shop, httpclient.MaxTime(row.most)), newRequest(t, "", "{}").WithContext(ctx)).
+			expect(t, http.StatusServiceUnavailable, "")
+		shop.expectAttempts(t, 3) // at 0, 4 and 8 seconds, and a little
+		if took := time.Since(begun); took > 9*time.Second {
+			t.Errorf("it took %v, although no time is left for another attempt", took)
+		}
+	})
 }
 
 // MaxTime ends a running attempt, and a hanging attempt is repeated.

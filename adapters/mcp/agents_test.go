@@ -133,22 +133,19 @@ func TestForeignClient(t *testing.T) {
 		t.Parallel()
 		judgeForeign(t, run(t, node, script, modules, program))
 	})
-	for name, options := range map[string]mcp.StreamableHTTPOptions{
+	testkit.Each(t, map[string]mcp.StreamableHTTPOptions{
 		"SSE": {}, "JSON": {JSONResponse: true}, "stateless": {Stateless: true, JSONResponse: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			server, engine, runs, err := plainShop()
-			testkit.Must(t, err)
-			shutDown(t, engine)
-			endSessions(t, server)
-			url := listen(t, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &options))
-			judgeForeign(t, run(t, node, script, modules, url))
-			if runs.Load() != 1 {
-				t.Errorf("the tool ran %d times, want once", runs.Load())
-			}
-		})
-	}
+	}, func(t *testing.T, options mcp.StreamableHTTPOptions) {
+		server, engine, runs, err := plainShop()
+		testkit.Must(t, err)
+		shutDown(t, engine)
+		endSessions(t, server)
+		url := listen(t, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &options))
+		judgeForeign(t, run(t, node, script, modules, url))
+		if runs.Load() != 1 {
+			t.Errorf("the tool ran %d times, want once", runs.Load())
+		}
+	})
 }
 
 // judgeForeign judges the responses that the client in JavaScript got.

@@ -168,32 +168,29 @@ func severable(t *testing.T, server *mcp.Server, client *mcp.Client) (*mcp.Clien
 // where problems are results.
 func TestClientWaitsForACallInProgress(t *testing.T) {
 	t.Parallel()
-	for name, options := range map[string][]idemmcp.Option{"errors": nil, "results": {idemmcp.ProblemsAsResults()}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			made, began, end := newPatientShop(t, options...)
-			repeated := new(retries)
-			first := inMemory("2026-07-28")(t, made.server, newClient(nil))
-			ended := make(chan response)
-			go func() { ended <- call(t, first, keyed("k", 5)) }()
-			await(t, began)
-			o := quick(repeated)
-			o.KeyIn = idemmcp.InArguments("idempotency_key")
-			second := inMemory("2026-07-28")(t, made.server, sending(t, o))
-			go func() { ended <- call(t, second, keyed("k", 5)) }()
-			testkit.Await(t, "for three refused attempts", func() bool { return repeated.count() >= 3 })
-			close(end)
-			for range 2 {
-				if got := <-ended; got.err != nil || got.result.IsError {
-					t.Errorf("got %s and %v", asJSON(got.result), got.err)
-				}
+	testkit.Each(t, map[string][]idemmcp.Option{"errors": nil, "results": {idemmcp.ProblemsAsResults()}}, func(t *testing.T, options []idemmcp.Option) {
+		made, began, end := newPatientShop(t, options...)
+		repeated := new(retries)
+		first := inMemory("2026-07-28")(t, made.server, newClient(nil))
+		ended := make(chan response)
+		go func() { ended <- call(t, first, keyed("k", 5)) }()
+		await(t, began)
+		o := quick(repeated)
+		o.KeyIn = idemmcp.InArguments("idempotency_key")
+		second := inMemory("2026-07-28")(t, made.server, sending(t, o))
+		go func() { ended <- call(t, second, keyed("k", 5)) }()
+		testkit.Await(t, "for three refused attempts", func() bool { return repeated.count() >= 3 })
+		close(end)
+		for range 2 {
+			if got := <-ended; got.err != nil || got.result.IsError {
+				t.Errorf("got %s and %v", asJSON(got.result), got.err)
 			}
-			made.wantRuns(t, 1)
-			if repeated.all[0].Wait < 20*time.Millisecond {
-				t.Errorf("the first wait was %v, and the server asked for a second", repeated.all[0].Wait)
-			}
-		})
-	}
+		}
+		made.wantRuns(t, 1)
+		if repeated.all[0].Wait < 20*time.Millisecond {
+			t.Errorf("the first wait was %v, and the server asked for a second", repeated.all[0].Wait)
+		}
+	})
 }
 
 // An attempt that takes too long is given up and repeated, and the tool runs once.
@@ -242,24 +239,21 @@ func TestClientTakesFinalAnswers(t *testing.T) {
 func TestClientWaitsAsAdCPSays(t *testing.T) {
 	t.Parallel()
 	limited := args{"code": "RATE_LIMITED", "message": "later", "retry_after": 1}
-	for name, body := range map[string]args{"envelope": {"adcp_error": limited}, "payload": {"errors": []any{limited}}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			server, repeated := mcp.NewServer(&mcp.Implementation{Name: "seller", Version: "1"}, nil), new(retries)
-			calls := 0
-			server.AddTool(&mcp.Tool{Name: "create_media_buy", InputSchema: args{"type": "object"}}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-				if calls++; calls > 1 {
-					return &mcp.CallToolResult{Content: []mcp.Content{}}, nil
-				}
-				return &mcp.CallToolResult{IsError: true, StructuredContent: body, Content: []mcp.Content{}}, nil
-			})
-			session := inMemory("2026-07-28")(t, server, sending(t, quick(repeated)))
-			got := send(t, session, &mcp.CallToolParams{Name: "create_media_buy", Arguments: args{}})
-			if got.err != nil || got.result.IsError || calls != 2 || repeated.count() != 1 {
-				t.Errorf("got %s and %v after %d calls", asJSON(got.result), got.err, calls)
+	testkit.Each(t, map[string]args{"envelope": {"adcp_error": limited}, "payload": {"errors": []any{limited}}}, func(t *testing.T, body args) {
+		server, repeated := mcp.NewServer(&mcp.Implementation{Name: "seller", Version: "1"}, nil), new(retries)
+		calls := 0
+		server.AddTool(&mcp.Tool{Name: "create_media_buy", InputSchema: args{"type": "object"}}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			if calls++; calls > 1 {
+				return &mcp.CallToolResult{Content: []mcp.Content{}}, nil
 			}
+			return &mcp.CallToolResult{IsError: true, StructuredContent: body, Content: []mcp.Content{}}, nil
 		})
-	}
+		session := inMemory("2026-07-28")(t, server, sending(t, quick(repeated)))
+		got := send(t, session, &mcp.CallToolParams{Name: "create_media_buy", Arguments: args{}})
+		if got.err != nil || got.result.IsError || calls != 2 || repeated.count() != 1 {
+			t.Errorf("got %s and %v after %d calls", asJSON(got.result), got.err, calls)
+		}
+	})
 }
 
 // seen records the calls that leave a client.

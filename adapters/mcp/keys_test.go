@@ -165,10 +165,11 @@ func TestKeysOfEveryForm(t *testing.T) {
 func TestPolicyOfTheKey(t *testing.T) {
 	t.Parallel()
 	const uuid = "8e03978e-40d5-43dd-bc93-6894a57f9324"
-	for name, test := range map[string]struct {
+	type test struct {
 		opts []policy.Option
 		do   func(t *testing.T, shop *shop, session *mcp.ClientSession)
-	}{
+	}
+	testkit.Each(t, map[string]test{
 		"KeyFormat": {[]policy.Option{policy.KeyFormat(policy.UUIDKey)}, func(t *testing.T, shop *shop, session *mcp.ClientSession) {
 			t.Helper()
 			call(t, session, keyed("k1", 5)).wantProblem(t, problem.KeyInvalid, "a UUID")
@@ -211,13 +212,10 @@ func TestPolicyOfTheKey(t *testing.T) {
 			call(t, session, args{"amount": 5}).wantProblem(t, problem.KeyMissing,
 				"An idempotency key is required", "arguments.idempotency_key, arguments.meta.idempotency_key", "_meta.idempotency-key", "the header Idempotency-Key")
 		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			made := newShop(t, setup{policy: test.opts})
-			test.do(t, made, inMemory("2026-07-28")(t, made.server, newClient(nil)))
-		})
-	}
+	}, func(t *testing.T, test test) {
+		made := newShop(t, setup{policy: test.opts})
+		test.do(t, made, inMemory("2026-07-28")(t, made.server, newClient(nil)))
+	})
 }
 
 // A program chooses the places.

@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/oncekey/oncekey/adapters/openapi"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -18,7 +19,8 @@ import (
 func TestFaultsInADocument(t *testing.T) {
 	t.Parallel()
 	const nulled = " is null: fill it in, or remove it"
-	for name, c := range map[string]struct{ paths, components, want string }{
+	type c struct{ paths, components, want string }
+	testkit.Each(t, map[string]c{
 		"a parameter of the path":      {`{"/p/{n}": {"parameters": [{"name":"n","in":"path"}, null]}}`, `{}`, `paths./p/{n}.parameters[1]` + nulled},
 		"a parameter of the operation": {`{"/p/{n}": {"post": {"parameters": [null], "responses": {}}}}`, `{}`, `paths./p/{n}.post.parameters[0]` + nulled},
 		"a response":                   {`{"/p/{n}": {"post": {"responses": {"409": null}}}}`, `{}`, `paths./p/{n}.post.responses.409` + nulled},
@@ -48,16 +50,13 @@ func TestFaultsInADocument(t *testing.T) {
 		"a parameter's name twice": {`{"/p/{n}": {"parameters": [{"in": "path", "in": "path"}]}}`, `{}`, `paths./p/{n}.parameters[0].in is defined twice: remove one`},
 		"components twice":         {`{}`, `{}, "components": {}`, `components is defined twice: remove one`},
 		"schemas twice":            {`{}`, `{"schemas": {}, "schemas": {}}`, `components.schemas is defined twice: remove one`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			text := fmt.Sprintf(`{"openapi":"3.1.0","info":{"title":"","version":""},"paths":%s,"components":%s}`, c.paths, c.components)
-			declared := rows(t, policy.Row("POST /p/{id}"), policy.Row("PUT /p/{id}"), policy.Row("POST /other"))
-			if merged, err := openapi.Merge([]byte(text), declared); merged != nil || fmt.Sprint(err) != "openapi: the document's "+c.want {
-				t.Errorf("got  %v\nwant openapi: the document's %s", err, c.want)
-			}
-		})
-	}
+	}, func(t *testing.T, c c) {
+		text := fmt.Sprintf(`{"openapi":"3.1.0","info":{"title":"","version":""},"paths":%s,"components":%s}`, c.paths, c.components)
+		declared := rows(t, policy.Row("POST /p/{id}"), policy.Row("PUT /p/{id}"), policy.Row("POST /other"))
+		if merged, err := openapi.Merge([]byte(text), declared); merged != nil || fmt.Sprint(err) != "openapi: the document's "+c.want {
+			t.Errorf("got  %v\nwant openapi: the document's %s", err, c.want)
+		}
+	})
 }
 
 // Case 65: faults in other places stay.

@@ -9,6 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/oncekey/oncekey/adapters/openapi"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -133,7 +134,8 @@ func TestMergeTwiceIsMergeOnce(t *testing.T) {
 func TestLayout(t *testing.T) {
 	t.Parallel()
 	declared := rows(t, policy.Row("POST /a", policy.ObserveOnly(true)))
-	for name, c := range map[string]struct{ before, has string }{
+	type c struct{ before, has string }
+	testkit.Each(t, map[string]c{
 		"around it":   {" {\"openapi\":\"3.1.0\"}\n", " {\"openapi\":\"3.1.0\",\"paths\":{"},
 		"behind it":   {" {\"openapi\":\"3.1.0\"}\n", "}\n"},
 		"on one line": {`{"openapi":"3.1.0","paths":{}}`, `"paths":{"/a":{"post":{"operationId":"postA","summary":"POST /a, once for each key","parameters":[{"name":"`},
@@ -146,14 +148,11 @@ func TestLayout(t *testing.T) {
 			"{\n  \"openapi\": \"3.1.0\",\n  \"paths\": {\"/a\":\n    {\"post\": {\"parameters\": [\n      {}\n    ]}}}}",
 			"[\n      {},\n      {\n        \"name\": \"Idempotency-Key\",\n        \"in\": \"header\",\n",
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got, err := openapi.Merge([]byte(c.before), declared); err != nil || !strings.Contains(string(got), c.has) {
-				t.Errorf("got %s, %v\nwant %s in it", got, err, c.has)
-			}
-		})
-	}
+	}, func(t *testing.T, c c) {
+		if got, err := openapi.Merge([]byte(c.before), declared); err != nil || !strings.Contains(string(got), c.has) {
+			t.Errorf("got %s, %v\nwant %s in it", got, err, c.has)
+		}
+	})
 }
 
 // A document without paths, and an operation without responses or with a header that

@@ -42,12 +42,13 @@ func TestDocument(t *testing.T) {
 // Only problems that a policy can cause are described.
 func TestPoliciesCauseTheirOwnProblems(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
+	type c struct {
 		options  []policy.Option
 		required bool
 		differs  map[string]string // from the defaults
 		isEmpty  bool
-	}{
+	}
+	testkit.Each(t, map[string]c{
 		"the defaults": {required: true},
 		"not required": {options: []policy.Option{policy.Required(false)}, differs: map[string]string{"400": "body_unreadable key_invalid"}},
 		"refusing":     {options: []policy.Option{policy.OnAbandoned(policy.Refuse)}, required: true, differs: map[string]string{"409": "in_progress not_replayable outcome_unknown"}},
@@ -65,31 +66,28 @@ func TestPoliciesCauseTheirOwnProblems(t *testing.T) {
 		"fail-open":       {options: []policy.Option{policy.OnStoreError(policy.FailOpen)}, required: true},
 		"only observing":  {options: []policy.Option{policy.ObserveOnly(true)}, isEmpty: true},
 		"another timeout": {options: []policy.Option{policy.TTLHours(1)}, required: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			doc := document(t, policy.Row("POST /a", c.options...))
-			o := operation(t, doc, "POST", "/a")
-			want := map[string]string{
-				"400": "body_unreadable key_invalid key_missing", "401": "principal_missing", "409": "in_progress not_replayable",
-				"413": "body_too_large", "422": "key_reused", "500": "handler_failed", "503": "handler_cancelled not_confirmed shutting_down store_unavailable",
-			}
-			maps.Copy(want, c.differs)
-			if c.isEmpty {
-				want = nil
-			}
-			got := make(map[string]string)
-			for status, some := range codes(doc, o) {
-				got[status] = strings.Join(some, " ")
-			}
-			if !maps.Equal(got, want) {
-				t.Errorf("got  %v\nwant %v", got, want)
-			}
-			if p := parameterOf(doc, o, "header", core.KeyHeader); !p.Exists() || p.Get("required").Bool() != c.required {
-				t.Errorf("the key is %s, want required: %t", p, c.required)
-			}
-		})
-	}
+	}, func(t *testing.T, c c) {
+		doc := document(t, policy.Row("POST /a", c.options...))
+		o := operation(t, doc, "POST", "/a")
+		want := map[string]string{
+			"400": "body_unreadable key_invalid key_missing", "401": "principal_missing", "409": "in_progress not_replayable",
+			"413": "body_too_large", "422": "key_reused", "500": "handler_failed", "503": "handler_cancelled not_confirmed shutting_down store_unavailable",
+		}
+		maps.Copy(want, c.differs)
+		if c.isEmpty {
+			want = nil
+		}
+		got := make(map[string]string)
+		for status, some := range codes(doc, o) {
+			got[status] = strings.Join(some, " ")
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("got  %v\nwant %v", got, want)
+		}
+		if p := parameterOf(doc, o, "header", core.KeyHeader); !p.Exists() || p.Get("required").Bool() != c.required {
+			t.Errorf("the key is %s, want required: %t", p, c.required)
+		}
+	})
 }
 
 func TestPathTemplates(t *testing.T) {

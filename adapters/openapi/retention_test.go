@@ -13,17 +13,19 @@ import (
 	"github.com/oncekey/oncekey/adapters/openapi"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
 // A client author reads for how long a key lives, and what may change between attempts.
 func TestLifetime(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
+	type c struct {
 		options   []policy.Option
 		text      []string // parts of the description
 		extension string
-	}{
+	}
+	testkit.Each(t, map[string]c{
 		"the defaults": {
 			nil,
 			[]string{"kept for 24 hours,", "After that the key is new", "repeats the path, the query and the body;"},
@@ -62,29 +64,26 @@ func TestLifetime(t *testing.T) {
 			[]string{"kept for 1 hour,", "the query and the members `amount`, `currency` of the body;"},
 			`{"required":true,"ttlSeconds":3600,"lockTTLSeconds":30,"maxRequestBytes":1048576,"includeFields":["amount","currency"]}`,
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			doc := document(t, policy.Row("POST /a", c.options...))
-			o := operation(t, doc, "POST", "/a")
-			description := parameterOf(doc, o, "header", core.KeyHeader).Get("description").Str
-			for _, part := range c.text {
-				if !strings.Contains(description, part) {
-					t.Errorf("the description is %q\nwant %q in it", description, part)
-				}
+	}, func(t *testing.T, c c) {
+		doc := document(t, policy.Row("POST /a", c.options...))
+		o := operation(t, doc, "POST", "/a")
+		description := parameterOf(doc, o, "header", core.KeyHeader).Get("description").Str
+		for _, part := range c.text {
+			if !strings.Contains(description, part) {
+				t.Errorf("the description is %q\nwant %q in it", description, part)
 			}
-			_, isTimed := core.KeyTime(parameterOf(doc, o, "header", core.KeyHeader).Get("example").Str)
-			if isTimed != strings.Contains(c.extension, "keyAgeSeconds") {
-				t.Errorf("the example has a time: %t", isTimed)
-			}
-			if strings.Contains(description, "key is new") == strings.Contains(c.extension, "keyAgeSeconds") {
-				t.Errorf("the description is %q, want the key new again without a KeyAge alone", description)
-			}
-			if got := o.Get("x-idempotency.@ugly").Raw; got != c.extension {
-				t.Errorf("got  %s\nwant %s", got, c.extension)
-			}
-		})
-	}
+		}
+		_, isTimed := core.KeyTime(parameterOf(doc, o, "header", core.KeyHeader).Get("example").Str)
+		if isTimed != strings.Contains(c.extension, "keyAgeSeconds") {
+			t.Errorf("the example has a time: %t", isTimed)
+		}
+		if strings.Contains(description, "key is new") == strings.Contains(c.extension, "keyAgeSeconds") {
+			t.Errorf("the description is %q, want the key new again without a KeyAge alone", description)
+		}
+		if got := o.Get("x-idempotency.@ugly").Raw; got != c.extension {
+			t.Errorf("got  %s\nwant %s", got, c.extension)
+		}
+	})
 }
 
 func TestTimesInWords(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/oncekey/oncekey/adapters/openapi"
 	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -21,11 +22,12 @@ func TestWrittenSchemas(t *testing.T) {
 		}
 		nested(w, r, p)
 	}
-	for name, c := range map[string]struct {
+	type c struct {
 		write  problem.Writer
 		status string
 		want   string
-	}{
+	}
+	testkit.Each(t, map[string]c{
 		"nested": {nested, "429", object + `["after","causes","code","message","status"],"properties":{"after":{"type":"number"},"causes":{"type":"array","items":{"type":"string"}},` +
 			code + `"in_progress","store_unavailable","shutting_down","handler_cancelled","not_confirmed"]},"message":{"type":"string"},"status":{"type":"integer"}}}}}`},
 		"no item": {write, "503", object + `["causes","code","message","status"],"properties":{"causes":{"type":"array","items":{}},` +
@@ -38,18 +40,15 @@ func TestWrittenSchemas(t *testing.T) {
 		"repeats": {bodies(`{"a":1,"a":"b"}`, `{"a":"c"}`), "503", `{"type":"object","required":["a"],"properties":{"a":{"type":"string"}}}`},
 		"null":    {bodies(`null`, `{}`), "503", `{}`},
 		"numbers": {bodies(`1e2`, `-3`), "503", `{"type":"number"}`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			text, err := openapi.Document(rows(t, policy.Row("POST /a")), openapi.ProblemWriter(c.write))
-			doc := parsed(t, text, err)
-			for _, media := range target(doc, at(operation(t, doc, "POST", "/a"), "responses", c.status)).Get("content").Map() {
-				if got := media.Get("schema.@ugly").Raw; got != c.want {
-					t.Errorf("got  %s\nwant %s", got, c.want)
-				}
+	}, func(t *testing.T, c c) {
+		text, err := openapi.Document(rows(t, policy.Row("POST /a")), openapi.ProblemWriter(c.write))
+		doc := parsed(t, text, err)
+		for _, media := range target(doc, at(operation(t, doc, "POST", "/a"), "responses", c.status)).Get("content").Map() {
+			if got := media.Get("schema.@ugly").Raw; got != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
-		})
-	}
+		}
+	})
 }
 
 // bodies writes one body for each 503 in turn, and the first one otherwise.

@@ -16,6 +16,7 @@ import (
 	"github.com/oncekey/oncekey/adapters/openapi"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -43,12 +44,13 @@ func TestProblemWriter(t *testing.T) {
 		"400": "key_missing key_invalid body_unreadable ", "401": "principal_missing ", "409": "in_progress not_replayable ",
 		"413": "body_too_large ", "422": "key_reused ", "500": "handler_failed ", "503": temporary,
 	}
-	for name, c := range map[string]struct {
+	type c struct {
 		write     problem.Writer
 		mediaType string
 		differs   map[string]string // from defaults; "" for none
 		options   []policy.Option
-	}{
+	}
+	testkit.Each(t, map[string]c{
 		"flat":          {write: flat, mediaType: asJSON},
 		"not required":  {flat, asJSON, map[string]string{"400": "key_invalid body_unreadable "}, []policy.Option{policy.Required(false)}},
 		"aged":          {flat, asJSON, map[string]string{"409": "in_progress not_replayable key_expired "}, []policy.Option{policy.KeyAge(time.Hour)}},
@@ -66,31 +68,28 @@ func TestProblemWriter(t *testing.T) {
 			"200" + asText: "not_replayable handler_failed ", "401": "", "409": "in_progress ", "500": "",
 		}, nil},
 		"the engine's own": {write: problem.Write, mediaType: asProblem},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			declared := rows(t, policy.TableRow{Route: "POST /a", Options: c.options})
-			text, err := openapi.Document(declared, openapi.ProblemWriter(c.write))
-			doc := parsed(t, text, err)
-			want := make(map[string]string)
-			both := maps.Clone(defaults)
-			maps.Copy(both, c.differs)
-			for status, codes := range both {
-				if !strings.Contains(status, " ") {
-					status += c.mediaType
-				}
-				want[status] = codes
+	}, func(t *testing.T, c c) {
+		declared := rows(t, policy.TableRow{Route: "POST /a", Options: c.options})
+		text, err := openapi.Document(declared, openapi.ProblemWriter(c.write))
+		doc := parsed(t, text, err)
+		want := make(map[string]string)
+		both := maps.Clone(defaults)
+		maps.Copy(both, c.differs)
+		for status, codes := range both {
+			if !strings.Contains(status, " ") {
+				status += c.mediaType
 			}
-			maps.DeleteFunc(want, func(_, codes string) bool { return codes == "" })
-			if got := writtenCodes(doc, operation(t, doc, "POST", "/a")); !maps.Equal(got, want) {
-				t.Errorf("got  %v\nwant %v", got, want)
-			}
-			again, err := openapi.Merge(text, declared, openapi.ProblemWriter(c.write))
-			if err != nil || !bytes.Equal(again, text) {
-				t.Errorf("merging again changes the document (%v): %s", err, again)
-			}
-		})
-	}
+			want[status] = codes
+		}
+		maps.DeleteFunc(want, func(_, codes string) bool { return codes == "" })
+		if got := writtenCodes(doc, operation(t, doc, "POST", "/a")); !maps.Equal(got, want) {
+			t.Errorf("got  %v\nwant %v", got, want)
+		}
+		again, err := openapi.Merge(text, declared, openapi.ProblemWriter(c.write))
+		if err != nil || !bytes.Equal(again, text) {
+			t.Errorf("merging again changes the document (%v): %s", err, again)
+		}
+	})
 }
 
 // Policies that expire keys in different ways have components of their own.

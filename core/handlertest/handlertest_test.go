@@ -23,6 +23,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/handlertest"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -57,12 +58,9 @@ func onGin(engine *core.Engine, handler http.HandlerFunc, options ...policy.Opti
 // A handler that passes DeriveKey, and marks what it knows, is safe on every router.
 func TestCarefulHandlerPasses(t *testing.T) {
 	t.Parallel()
-	for name, routes := range map[string]routesOf{"net/http": nethttp, "chi": onChi, "gin": onGin} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			handlertest.Run(t, paying(routes, bank.careful, policy.TTLHours(48), policy.LockTTL(time.Minute)))
-		})
-	}
+	testkit.Each(t, map[string]routesOf{"net/http": nethttp, "chi": onChi, "gin": onGin}, func(t *testing.T, routes routesOf) {
+		handlertest.Run(t, paying(routes, bank.careful, policy.TTLHours(48), policy.LockTTL(time.Minute)))
+	})
 }
 
 // The kit's key has the time of its first request.

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
 
@@ -28,96 +29,87 @@ func punctual(options *redis.Options) {
 // wait for one.
 func TestFrozenServerOfAPunctualClient(t *testing.T) {
 	t.Parallel()
-	for name, warm := range map[string]bool{"warm": true, "cold": false} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			server := redistest.Start(t)
-			store := redisstore.New(connect(t, server, punctual))
-			if warm {
-				win(t, store, claim("warm"))
-			}
-			server.Pause()
-			defer server.Resume()
-			var calls sync.WaitGroup
-			start := time.Now()
-			for range 20 {
-				calls.Go(func() {
-					ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-					defer cancel()
-					if _, _, err := store.Acquire(ctx, claim("key")); !errors.Is(err, context.DeadlineExceeded) {
-						t.Errorf("Acquire returned %v, want context.DeadlineExceeded", err)
-					}
-				})
-			}
-			calls.Wait()
-			if took := time.Since(start); took > muchLess {
-				t.Errorf("calls of 200 ms took %s", took)
-			}
-		})
-	}
+	testkit.Each(t, map[string]bool{"warm": true, "cold": false}, func(t *testing.T, warm bool) {
+		server := redistest.Start(t)
+		store := redisstore.New(connect(t, server, punctual))
+		if warm {
+			win(t, store, claim("warm"))
+		}
+		server.Pause()
+		defer server.Resume()
+		var calls sync.WaitGroup
+		start := time.Now()
+		for range 20 {
+			calls.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+				defer cancel()
+				if _, _, err := store.Acquire(ctx, claim("key")); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("Acquire returned %v, want context.DeadlineExceeded", err)
+				}
+			})
+		}
+		calls.Wait()
+		if took := time.Since(start); took > muchLess {
+			t.Errorf("calls of 200 ms took %s", took)
+		}
+	})
 }
 
 // Case 12: so do calls through an AutoPipeliner. Its own commands watch no context.
 func TestFrozenServerOfAnAutoPipeliner(t *testing.T) {
 	t.Parallel()
-	for name, deadline := range map[string]time.Duration{"near": 200 * time.Millisecond, "far, and cancelled": 2 * long} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			server := redistest.Start(t)
-			store := redisstore.New(pipelined(t, connect(t, server, patient)))
-			lease := win(t, store, claim("warm"))
-			server.Pause()
-			defer server.Resume()
-			var calls sync.WaitGroup
-			start := time.Now()
-			for n := range 20 {
-				calls.Go(func() {
-					ctx, cancel := context.WithTimeout(t.Context(), deadline)
-					defer cancel()
-					if deadline > long {
-						time.AfterFunc(50*time.Millisecond, cancel)
-					}
-					var err error
-					if n%2 == 0 {
-						_, _, err = store.Acquire(ctx, claim("key"))
-					} else {
-						err = store.Complete(ctx, lease, result("answer"))
-					}
-					if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
-						t.Errorf("the call returned %v, want the context's error", err)
-					}
-				})
-			}
-			calls.Wait()
-			if took := time.Since(start); took > muchLess {
-				t.Errorf("the calls took %s", took)
-			}
-		})
-	}
+	testkit.Each(t, map[string]time.Duration{"near": 200 * time.Millisecond, "far, and cancelled": 2 * long}, func(t *testing.T, deadline time.Duration) {
+		server := redistest.Start(t)
+		store := redisstore.New(pipelined(t, connect(t, server, patient)))
+		lease := win(t, store, claim("warm"))
+		server.Pause()
+		defer server.Resume()
+		var calls sync.WaitGroup
+		start := time.Now()
+		for n := range 20 {
+			calls.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), deadline)
+				defer cancel()
+				if deadline > long {
+					time.AfterFunc(50*time.Millisecond, cancel)
+				}
+				var err error
+				if n%2 == 0 {
+					_, _, err = store.Acquire(ctx, claim("key"))
+				} else {
+					err = store.Complete(ctx, lease, result("answer"))
+				}
+				if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+					t.Errorf("the call returned %v, want the context's error", err)
+				}
+			})
+		}
+		calls.Wait()
+		if took := time.Since(start); took > muchLess {
+			t.Errorf("the calls took %s", took)
+		}
+	})
 }
 
 // Case 12: no client watches for a cancellation. A call whose deadline is far ends
 // with it all the same; one whose deadline is near, at the deadline.
 func TestCancellationDuringACall(t *testing.T) {
 	t.Parallel()
-	for name, deadline := range map[string]time.Duration{"far": 2 * long, "near": time.Second} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			server := redistest.Start(t)
-			store := redisstore.New(connect(t, server, punctual))
-			win(t, store, claim("warm"))
-			server.Pause()
-			defer server.Resume()
-			ctx, cancel := context.WithTimeout(t.Context(), deadline)
-			defer cancel()
-			start := time.Now()
-			time.AfterFunc(50*time.Millisecond, cancel)
-			if _, _, err := store.Acquire(ctx, claim("key")); !errors.Is(err, context.Canceled) {
-				t.Errorf("Acquire returned %v, want context.Canceled", err)
-			}
-			if took := time.Since(start); took > muchLess {
-				t.Errorf("a call that was cancelled after 50 ms took %s", took)
-			}
-		})
-	}
+	testkit.Each(t, map[string]time.Duration{"far": 2 * long, "near": time.Second}, func(t *testing.T, deadline time.Duration) {
+		server := redistest.Start(t)
+		store := redisstore.New(connect(t, server, punctual))
+		win(t, store, claim("warm"))
+		server.Pause()
+		defer server.Resume()
+		ctx, cancel := context.WithTimeout(t.Context(), deadline)
+		defer cancel()
+		start := time.Now()
+		time.AfterFunc(50*time.Millisecond, cancel)
+		if _, _, err := store.Acquire(ctx, claim("key")); !errors.Is(err, context.Canceled) {
+			t.Errorf("Acquire returned %v, want context.Canceled", err)
+		}
+		if took := time.Since(start); took > muchLess {
+			t.Errorf("a call that was cancelled after 50 ms took %s", took)
+		}
+	})
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 	faultproxy "github.com/oncekey/oncekey/internal/testkit/proxy"
 	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 	"github.com/oncekey/oncekey/policy"
@@ -33,47 +34,44 @@ const unused = "127.0.0.1:1"
 // the first time and the hundredth, to one caller and to many.
 func TestRefusedConnectionIsReportedAtOnce(t *testing.T) {
 	t.Parallel()
-	for name, punctual := range map[string]bool{"punctual": true, "plain": false} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			rdb := redis.NewClient(&redis.Options{Addr: unused, ContextTimeoutEnabled: punctual, PoolSize: 4})
-			defer rdb.Close()
-			store := redisstore.New(rdb)
-			var slow, unnamed int
-			var mutex sync.Mutex
-			ask := func() {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				defer cancel()
-				start := time.Now()
-				_, _, err := store.Acquire(ctx, claim("key"))
-				took := time.Since(start)
-				mutex.Lock()
-				defer mutex.Unlock()
-				if took > atOnce {
-					slow++
-				}
-				if !errors.Is(err, syscall.ECONNREFUSED) {
-					unnamed++
-					t.Logf("Acquire returned %v", err)
-				}
+	testkit.Each(t, map[string]bool{"punctual": true, "plain": false}, func(t *testing.T, punctual bool) {
+		rdb := redis.NewClient(&redis.Options{Addr: unused, ContextTimeoutEnabled: punctual, PoolSize: 4})
+		defer rdb.Close()
+		store := redisstore.New(rdb)
+		var slow, unnamed int
+		var mutex sync.Mutex
+		ask := func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			start := time.Now()
+			_, _, err := store.Acquire(ctx, claim("key"))
+			took := time.Since(start)
+			mutex.Lock()
+			defer mutex.Unlock()
+			if took > atOnce {
+				slow++
 			}
-			const alone, rounds, together = 20, 5, 4
-			for range alone {
-				ask()
+			if !errors.Is(err, syscall.ECONNREFUSED) {
+				unnamed++
+				t.Logf("Acquire returned %v", err)
 			}
-			for range rounds {
-				var callers sync.WaitGroup
-				for range together {
-					callers.Go(ask)
-				}
-				callers.Wait()
+		}
+		const alone, rounds, together = 20, 5, 4
+		for range alone {
+			ask()
+		}
+		for range rounds {
+			var callers sync.WaitGroup
+			for range together {
+				callers.Go(ask)
 			}
-			// A busy machine may be late at times, but not most of the time.
-			if all := alone + rounds*together; slow > all/2 || unnamed > 0 {
-				t.Errorf("of %d calls %d took more than %v and %d did not say why", all, slow, atOnce, unnamed)
-			}
-		})
-	}
+			callers.Wait()
+		}
+		// A busy machine may be late at times, but not most of the time.
+		if all := alone + rounds*together; slow > all/2 || unnamed > 0 {
+			t.Errorf("of %d calls %d took more than %v and %d did not say why", all, slow, atOnce, unnamed)
+		}
+	})
 }
 
 // Case 47: the event has the cause.

@@ -17,6 +17,7 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/sealedstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // outages are the ways in which an AEAD says "not now".
@@ -174,26 +175,24 @@ func TestEndedContext(t *testing.T) {
 func TestFirstAcquireTriesTheAEAD(t *testing.T) {
 	t.Parallel()
 	wrong := &fixed{AEAD: newGCM(1), opened: []byte("another text")}
-	for name, test := range map[string]struct {
+	type test struct {
 		aead sealedstore.AEAD
 		want error
-	}{
+	}
+	testkit.Each(t, map[string]test{
 		"refuses to seal": {withMood(opaque, nil), storage.ErrStoreForbidden},
 		"refuses to open": {withMood(nil, opaque), storage.ErrStoreForbidden},
 		"opens wrong":     {wrong, storage.ErrStoreForbidden},
 		"is unreachable":  {withMood(outages["a dead network"], nil), storage.ErrUnreadable},
 		"is half there":   {withMood(nil, outages["a dead network"]), storage.ErrUnreadable},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			next := memstore.New()
-			store := sealedstore.New(next, test.aead)
-			refused(t, store, claim("key"), test.want)
-			if next.Len() != 0 {
-				t.Error("the key is claimed")
-			}
-		})
-	}
+	}, func(t *testing.T, test test) {
+		next := memstore.New()
+		store := sealedstore.New(next, test.aead)
+		refused(t, store, claim("key"), test.want)
+		if next.Len() != 0 {
+			t.Error("the key is claimed")
+		}
+	})
 	aead := withMood(outages["a dead network"], nil)
 	store := sealedstore.New(memstore.New(), aead)
 	_, _, err := store.Acquire(t.Context(), claim("key"))

@@ -75,19 +75,16 @@ func TestTransactionIsSealed(t *testing.T) {
 // A response that cannot be sealed was certainly not committed.
 func TestTransactionWithoutTheAEAD(t *testing.T) {
 	t.Parallel()
-	for name, fail := range map[string]func() error{"unreachable": outages["a dead network"], "refusing": opaque} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			next, aead := &database{Store: memstore.New()}, newMoody()
-			store := sealedstore.New(next, aead)
-			lease, tx := begin(t, store, "key")
-			aead.set(fail, nil)
-			fails(t, "Commit", tx.Commit(t.Context(), lease, result(storage.Completed)), storage.ErrRolledBack)
-			if len(next.ended) != 1 || next.ended[0] != "rollback" {
-				t.Errorf("the database was told to %v, want to roll back", next.ended)
-			}
-		})
-	}
+	testkit.Each(t, map[string]func() error{"unreachable": outages["a dead network"], "refusing": opaque}, func(t *testing.T, fail func() error) {
+		next, aead := &database{Store: memstore.New()}, newMoody()
+		store := sealedstore.New(next, aead)
+		lease, tx := begin(t, store, "key")
+		aead.set(fail, nil)
+		fails(t, "Commit", tx.Commit(t.Context(), lease, result(storage.Completed)), storage.ErrRolledBack)
+		if len(next.ended) != 1 || next.ended[0] != "rollback" {
+			t.Errorf("the database was told to %v, want to roll back", next.ended)
+		}
+	})
 }
 
 func TestTransactsAsTheNextStoreDoes(t *testing.T) {

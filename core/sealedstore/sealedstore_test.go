@@ -85,7 +85,7 @@ func TestSealedSketchFits(t *testing.T) {
 // A record with any part changed at the store is a corrupt record.
 func TestChangedRecordIsCorrupt(t *testing.T) {
 	t.Parallel()
-	for name, edit := range map[string]func(r, other *storage.Record){
+	testkit.Each(t, map[string]func(r, other *storage.Record){
 		"another key's body":   func(r, other *storage.Record) { r.Body = other.Body },
 		"another key's record": func(r, other *storage.Record) { *r = *other },
 		"a changed body":       func(r, _ *storage.Record) { r.Body = append([]byte{^r.Body[0]}, r.Body[1:]...) },
@@ -109,26 +109,23 @@ func TestChangedRecordIsCorrupt(t *testing.T) {
 		"an empty response":          func(r, _ *storage.Record) { r.Header, r.Body, r.Sketch = nil, nil, nil },
 		"a sealed running record":    func(r, _ *storage.Record) { r.State = storage.InProgress },
 		"a running record with text": func(r, _ *storage.Record) { r.State, r.Header = storage.InProgress, nil },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			next := &edited{inspected: memstore.New()}
-			store := sealedstore.New(next, newGCM(1))
-			finish(t, store, "key", result(storage.Completed))
-			finish(t, store, "other", result(storage.Completed))
-			replays(t, store, "key")
-			other, err := next.Lookup(t.Context(), "other")
-			must(t, err)
-			next.edit = func(r *storage.Record) { edit(r, other) }
-			refuses(t, store, "key", storage.ErrCorruptRecord, storage.ErrUnreadable)
-		})
-	}
+	}, func(t *testing.T, edit func(r, other *storage.Record)) {
+		next := &edited{inspected: memstore.New()}
+		store := sealedstore.New(next, newGCM(1))
+		finish(t, store, "key", result(storage.Completed))
+		finish(t, store, "other", result(storage.Completed))
+		replays(t, store, "key")
+		other, err := next.Lookup(t.Context(), "other")
+		must(t, err)
+		next.edit = func(r *storage.Record) { edit(r, other) }
+		refuses(t, store, "key", storage.ErrCorruptRecord, storage.ErrUnreadable)
+	})
 }
 
 // An unreplayable record is bound like the others, by its sketch.
 func TestChangedUnreplayableRecordIsCorrupt(t *testing.T) {
 	t.Parallel()
-	for name, edit := range map[string]func(r, other *storage.Record){
+	testkit.Each(t, map[string]func(r, other *storage.Record){
 		"another key's sketch": func(r, other *storage.Record) { r.Sketch = other.Sketch },
 		"a plain sketch":       func(r, _ *storage.Record) { r.Sketch = []byte("sketch") },
 		"no sketch":            func(r, _ *storage.Record) { r.Sketch = nil },
@@ -140,22 +137,19 @@ func TestChangedUnreplayableRecordIsCorrupt(t *testing.T) {
 			r.State, r.Header = storage.Completed, storage.Header{{Op: storage.Sealed, Name: "format", Value: "1"}}
 			r.Body, r.Sketch = r.Sketch[len("sealed 1\n"):], nil
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			next := &edited{inspected: memstore.New()}
-			store := sealedstore.New(next, newGCM(1))
-			finish(t, store, "key", result(storage.Unreplayable))
-			finish(t, store, "other", result(storage.Unreplayable))
-			if r := find(t, store, claim("key")); string(r.Sketch) != "plain sketch" || r.Body != nil || r.Header != nil {
-				t.Errorf("the record is %+v, want the sketch alone", r)
-			}
-			other, err := next.Lookup(t.Context(), "other")
-			must(t, err)
-			next.edit = func(r *storage.Record) { edit(r, other) }
-			refuses(t, store, "key", storage.ErrCorruptRecord, storage.ErrUnreadable)
-		})
-	}
+	}, func(t *testing.T, edit func(r, other *storage.Record)) {
+		next := &edited{inspected: memstore.New()}
+		store := sealedstore.New(next, newGCM(1))
+		finish(t, store, "key", result(storage.Unreplayable))
+		finish(t, store, "other", result(storage.Unreplayable))
+		if r := find(t, store, claim("key")); string(r.Sketch) != "plain sketch" || r.Body != nil || r.Header != nil {
+			t.Errorf("the record is %+v, want the sketch alone", r)
+		}
+		other, err := next.Lookup(t.Context(), "other")
+		must(t, err)
+		next.edit = func(r *storage.Record) { edit(r, other) }
+		refuses(t, store, "key", storage.ErrCorruptRecord, storage.ErrUnreadable)
+	})
 }
 
 // sharing hands out one record to all callers, as a store may.

@@ -13,6 +13,7 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/sealedstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 const plainSteps = "plain step of a payment\n"
@@ -229,7 +230,7 @@ func TestChangedStepsAreCorrupt(t *testing.T) {
 		return r.Steps
 	}
 	otherKeys, otherRequests := stepsOf(next, "other"), stepsOf(earlier, "key")
-	for name, edit := range map[string]func(string) string{
+	testkit.Each(t, map[string]func(string) string{
 		"plain steps":             func(string) string { return plainSteps },
 		"another key's":           func(string) string { return otherKeys },
 		"another request's":       func(string) string { return otherRequests },
@@ -239,20 +240,17 @@ func TestChangedStepsAreCorrupt(t *testing.T) {
 		"no base64":               func(string) string { return "sealed 1\n%" },
 		"of a later version":      func(s string) string { return "sealed 2\n" + s[9:] },
 		"with text after the end": func(s string) string { return s + "\n{}" },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			next := &rewritten{memstore.New(), func(s string) string { return s }}
-			store := sealedstore.New(next, newGCM(1))
-			c := claim("key")
-			leave(t, store, c, plainSteps)
-			if r := find(t, store, claim("key")); r.Steps != plainSteps {
-				t.Fatalf("unchanged they are %q", r.Steps)
-			}
-			next.edit = edit
-			refusesSteps(t, store, next.Store, c, storage.ErrCorruptRecord, storage.ErrUnreadable)
-		})
-	}
+	}, func(t *testing.T, edit func(string) string) {
+		next := &rewritten{memstore.New(), func(s string) string { return s }}
+		store := sealedstore.New(next, newGCM(1))
+		c := claim("key")
+		leave(t, store, c, plainSteps)
+		if r := find(t, store, claim("key")); r.Steps != plainSteps {
+			t.Fatalf("unchanged they are %q", r.Steps)
+		}
+		next.edit = edit
+		refusesSteps(t, store, next.Store, c, storage.ErrCorruptRecord, storage.ErrUnreadable)
+	})
 }
 
 // A retry with equal bytes takes over where the fingerprint has changed, and one with an

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // Case 96: a handler that ends its transaction by itself has committed without the response,
@@ -48,17 +49,14 @@ func TestHandlerEndsItsTransaction(t *testing.T) {
 				counts(t, h.db, kept, `SELECT count(*) FROM payments`)
 			})
 		}
-		for name, end := range map[string]func(h handler) error{
+		testkit.Each(t, map[string]func(h handler) error{
 			"Commit":   func(h handler) error { return h.tx.Commit() },
 			"Rollback": func(h handler) error { return h.tx.Rollback() },
-		} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				h := s.begin(t)
-				must(t, end(h))
-				h.endedEarly(t)
-			})
-		}
+		}, func(t *testing.T, end func(h handler) error) {
+			h := s.begin(t)
+			must(t, end(h))
+			h.endedEarly(t)
+		})
 	})
 }
 

@@ -239,20 +239,17 @@ func (s hasty) Complete(ctx context.Context, l storage.Lease, res storage.Result
 // The histories find double runs: with faulty stores they fail.
 func TestHistoriesFindDoubleRuns(t *testing.T) {
 	t.Parallel()
-	for name, build := range map[string]builder{
+	testkit.Each(t, map[string]builder{
 		"trusting": func(hot, durable storage.Store) storage.Store { return trusting{tiered(hot, durable), hot} },
 		"hasty":    func(hot, durable storage.Store) storage.Store { return hasty{tiered(hot, durable), hot} },
 		"hot only": func(hot, _ storage.Store) storage.Store { return hot },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			for seed := range uint64(1000) {
-				if err := runHistory(t, seed, build, new(tally)); err != nil {
-					t.Logf("seed %d: %v", seed, err)
-					return
-				}
+	}, func(t *testing.T, build builder) {
+		for seed := range uint64(1000) {
+			if err := runHistory(t, seed, build, new(tally)); err != nil {
+				t.Logf("seed %d: %v", seed, err)
+				return
 			}
-			t.Error("1000 histories have found no double run")
-		})
-	}
+		}
+		t.Error("1000 histories have found no double run")
+	})
 }

@@ -108,41 +108,37 @@ func TestKeyFromTheBody(t *testing.T) {
 
 func TestTwoDeliveriesAtOnce(t *testing.T) {
 	t.Parallel()
-	for name, row := range map[string]struct {
+	type row struct {
 		runs   time.Duration
 		status int // of the second delivery
-	}{
+	}
+	testkit.EachInBubble(t, map[string]row{
 		"in time":  {4 * time.Second, http.StatusOK},
 		"too slow": {20 * time.Second, http.StatusConflict},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				f := newFixture(t, memstore.New(), &warehouse{})
-				f.ship = func(ctx context.Context, key, order string) (int, error) {
-					advance(row.runs)
-					return f.warehouse.ship(ctx, key, order)
-				}
-				var first *httptest.ResponseRecorder
-				var running sync.WaitGroup
-				running.Go(func() { first = f.deliver(t, acme, "msg_1", paid) })
-				synctest.Wait()
-				second := f.deliver(t, acme, "msg_1", paid)
-				running.Wait()
-				want(t, first, http.StatusOK, "shipment 1\n", false)
-				if row.status == http.StatusOK {
-					want(t, second, http.StatusOK, "shipment 1\n", true)
-				} else {
-					want(t, second, http.StatusConflict, problem.InProgress, false)
-					if second.Header().Get("Retry-After") == "" {
-						t.Error("the second delivery got no Retry-After")
-					}
-				}
-				want(t, f.deliver(t, acme, "msg_1", paid), http.StatusOK, "shipment 1\n", true)
-				f.wantCalls(t, 1)
-			})
-		})
-	}
+	}, func(t *testing.T, row row) {
+		f := newFixture(t, memstore.New(), &warehouse{})
+		f.ship = func(ctx context.Context, key, order string) (int, error) {
+			advance(row.runs)
+			return f.warehouse.ship(ctx, key, order)
+		}
+		var first *httptest.ResponseRecorder
+		var running sync.WaitGroup
+		running.Go(func() { first = f.deliver(t, acme, "msg_1", paid) })
+		synctest.Wait()
+		second := f.deliver(t, acme, "msg_1", paid)
+		running.Wait()
+		want(t, first, http.StatusOK, "shipment 1\n", false)
+		if row.status == http.StatusOK {
+			want(t, second, http.StatusOK, "shipment 1\n", true)
+		} else {
+			want(t, second, http.StatusConflict, problem.InProgress, false)
+			if second.Header().Get("Retry-After") == "" {
+				t.Error("the second delivery got no Retry-After")
+			}
+		}
+		want(t, f.deliver(t, acme, "msg_1", paid), http.StatusOK, "shipment 1\n", true)
+		f.wantCalls(t, 1)
+	})
 }
 
 // A process ships, and dies before its response is stored. Another process takes the event

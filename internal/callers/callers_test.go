@@ -8,10 +8,10 @@ import (
 	"runtime"
 	"strconv"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/oncekey/oncekey/internal/callers"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // placed stands for a function that wants to know who calls it.
@@ -124,35 +124,30 @@ func (u upstream) RoundTrip(*http.Request) (*http.Response, error) { return u(),
 // a goroutine of its own. The test fails where net/http/httputil names its functions anew.
 func TestReverseProxy(t *testing.T) {
 	t.Parallel()
-	for name, interval := range map[string]time.Duration{"default": 0, "at once": -1, "later": time.Millisecond} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				body, piece := io.Pipe()
-				go func() {
-					_, _ = piece.Write([]byte("first"))
-					time.Sleep(time.Second) //nolint:forbidigo // synctest's time
-					_ = piece.Close()
-				}()
-				proxy := &httputil.ReverseProxy{
-					Rewrite: func(*httputil.ProxyRequest) {}, FlushInterval: interval,
-					Transport: upstream(func() *http.Response {
-						return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: body, ContentLength: -1}
-					}),
-				}
-				w := &flushed{ResponseRecorder: httptest.NewRecorder()}
-				proxy.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", http.NoBody))
-				if len(w.byProxy) == 0 {
-					t.Fatal("the proxy has not flushed")
-				}
-				for _, known := range w.byProxy {
-					if !known {
-						t.Errorf("a flush is not the proxy's: %v", w.byProxy)
-					}
-				}
-			})
-		})
-	}
+	testkit.EachInBubble(t, map[string]time.Duration{"default": 0, "at once": -1, "later": time.Millisecond}, func(t *testing.T, interval time.Duration) {
+		body, piece := io.Pipe()
+		go func() {
+			_, _ = piece.Write([]byte("first"))
+			time.Sleep(time.Second) //nolint:forbidigo // synctest's time
+			_ = piece.Close()
+		}()
+		proxy := &httputil.ReverseProxy{
+			Rewrite: func(*httputil.ProxyRequest) {}, FlushInterval: interval,
+			Transport: upstream(func() *http.Response {
+				return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: body, ContentLength: -1}
+			}),
+		}
+		w := &flushed{ResponseRecorder: httptest.NewRecorder()}
+		proxy.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", http.NoBody))
+		if len(w.byProxy) == 0 {
+			t.Fatal("the proxy has not flushed")
+		}
+		for _, known := range w.byProxy {
+			if !known {
+				t.Errorf("a flush is not the proxy's: %v", w.byProxy)
+			}
+		}
+	})
 	w := &flushed{ResponseRecorder: httptest.NewRecorder()}
 	if _ = w.FlushError(); w.byProxy[0] {
 		t.Error("the flush of a test is a proxy's")

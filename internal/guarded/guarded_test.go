@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/oncekey/oncekey/internal/guarded"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 type key struct{}
@@ -22,10 +23,11 @@ func TestValue(t *testing.T) {
 	t.Parallel()
 	run := context.WithValue(t.Context(), key{}, "run")
 	published := own{t.Context(), map[any]any{guarded.ContextKey: run}}
-	for name, row := range map[string]struct {
+	type row struct {
 		ctx  context.Context
 		want any
-	}{
+	}
+	testkit.Each(t, map[string]row{
 		"nil":                 {nil, nil},
 		"no run":              {t.Context(), nil},
 		"the run":             {run, "run"},
@@ -34,12 +36,9 @@ func TestValue(t *testing.T) {
 		"an inner value":      {context.WithValue(published, key{}, "inner"), "inner"},
 		"not published":       {own{t.Context(), nil}, nil},
 		"published after end": {own{t.Context(), map[any]any{guarded.ContextKey: nil}}, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := guarded.Value(row.ctx, key{}); got != row.want {
-				t.Errorf("got %v, want %v", got, row.want)
-			}
-		})
-	}
+	}, func(t *testing.T, row row) {
+		if got := guarded.Value(row.ctx, key{}); got != row.want {
+			t.Errorf("got %v, want %v", got, row.want)
+		}
+	})
 }

@@ -4,6 +4,7 @@ package testkit
 import (
 	"os"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/oncekey/oncekey/core/storage"
@@ -123,4 +124,24 @@ func Many(few int) int {
 		return few
 	}
 	return 1_000_000
+}
+
+// Each runs a test for each row, in parallel.
+func Each[Row any](t *testing.T, rows map[string]Row, test func(t *testing.T, row Row)) {
+	t.Helper()
+	for name, row := range rows {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, row)
+		})
+	}
+}
+
+// EachInBubble is Each for tests about time, each in a bubble of its own.
+func EachInBubble[Row any](t *testing.T, rows map[string]Row, test func(t *testing.T, row Row)) {
+	t.Helper()
+	Each(t, rows, func(t *testing.T, row Row) {
+		t.Helper()
+		synctest.Test(t, func(t *testing.T) { test(t, row) })
+	})
 }

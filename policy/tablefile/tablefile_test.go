@@ -53,21 +53,18 @@ func TestParse(t *testing.T) {
 // JSON is YAML, indented by tabs too.
 func TestJSON(t *testing.T) {
 	t.Parallel()
-	for name, text := range map[string]string{
+	testkit.Each(t, map[string]string{
 		"one line": `{"defaults":{"TTLHours":48},"routes":{"POST /payments":{"LockTTL":"60s","ExcludeFields":["a"],"Required":false}}}`,
 		"spaces":   "{\n  \"defaults\": {\"TTLHours\": 48},\n  \"routes\": {\n    \"POST /payments\": {\n      \"LockTTL\": \"60s\",\n      \"ExcludeFields\": [\"a\"],\n      \"Required\": false\n    }\n  }\n}\n",
 		"tabs":     "{\n\t\"defaults\": {\"TTLHours\": 48},\n\t\"routes\": {\n\t\t\"POST /payments\": {\n\t\t\t\"LockTTL\": \"60s\",\n\t\t\t\"ExcludeFields\": [\"a\"],\n\t\t\t\"Required\": false\n\t\t}\n\t}\n}\n",
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			table, err := tablefile.Parse("idempotency.json", []byte(text))
-			testkit.Must(t, err)
-			row := table.Declarations()[0]
-			if p := row.Policy; row.Route() != "POST /payments" || p.TTL != 48*time.Hour || p.LockTTL != time.Minute || p.Required || !slices.Equal(p.ExcludeFields, []string{"a"}) {
-				t.Errorf("got %+v", row)
-			}
-		})
-	}
+	}, func(t *testing.T, text string) {
+		table, err := tablefile.Parse("idempotency.json", []byte(text))
+		testkit.Must(t, err)
+		row := table.Declarations()[0]
+		if p := row.Policy; row.Route() != "POST /payments" || p.TTL != 48*time.Hour || p.LockTTL != time.Minute || p.Required || !slices.Equal(p.ExcludeFields, []string{"a"}) {
+			t.Errorf("got %+v", row)
+		}
+	})
 }
 
 // Case 65: editors on Windows begin a file with a byte order mark, which YAML allows.
@@ -111,7 +108,8 @@ func TestEveryOptionHasAName(t *testing.T) {
 
 func TestInvalidFiles(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct{ text, want string }{
+	type c struct{ text, want string }
+	testkit.Each(t, map[string]c{
 		"empty":                {"", `t.yaml:1: there are no routes: write "routes:" and list the routes under that key`},
 		"a comment":            {"# nothing yet\n", `t.yaml:1: there are no routes`},
 		"no routes":            {"defaults: {TTLHours: 1}\nroutes:\n", `t.yaml:1: there are no routes`},
@@ -171,20 +169,17 @@ func TestInvalidFiles(t *testing.T) {
 		"a directive":            {"%YAML 1.1\n---\nroutes:\n  POST /a: {}\n", `t.yaml:1: a directive is not supported: remove the line`},
 		"a control character":    {"routes:\n  POST /a:\n    TTLHours: 1\n    ExcludeFields: [\"a\\nb\"]\n", `t.yaml:4: POST /a: policy: ExcludeFields is "a\nb": it must be`},
 		"a literal as a number":  {"routes:\n  POST /a:\n    TTLHours: |\n      48\n", `TTLHours is "48\n": it must be`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			table, err := tablefile.Parse("t.yaml", []byte(c.text))
-			if err == nil || table != nil || !strings.Contains(err.Error(), c.want) {
-				t.Fatalf("got  %v\nwant %s", err, c.want)
+	}, func(t *testing.T, c c) {
+		table, err := tablefile.Parse("t.yaml", []byte(c.text))
+		if err == nil || table != nil || !strings.Contains(err.Error(), c.want) {
+			t.Fatalf("got  %v\nwant %s", err, c.want)
+		}
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			if strings.Count(line, "t.yaml:") == 0 {
+				t.Errorf("a line without a place: %s", line)
 			}
-			for line := range strings.SplitSeq(err.Error(), "\n") {
-				if strings.Count(line, "t.yaml:") == 0 {
-					t.Errorf("a line without a place: %s", line)
-				}
-			}
-		})
-	}
+		}
+	})
 }
 
 func TestEverythingAtOnce(t *testing.T) {

@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // raw is a server that speaks to a connection after a request, and closes it.
@@ -162,12 +164,13 @@ func TestVerifyShowsNoSecret(t *testing.T) {
 // Without a count of effects, a rule is broken only by the evidence of the responses.
 func TestVerifyWithoutEffects(t *testing.T) {
 	t.Parallel()
-	for name, row := range map[string]struct {
+	type row struct {
 		mistake  mistake
 		constant bool
 		found    string // of the rule draft.once
 		says     string
-	}{
+	}
+	testkit.Each(t, map[string]row{
 		"a right server": {nil, false, "kept", "one response, and replays of it"},
 		"marks every response, and ignores keys": {func(b *bank, guarded, bare http.Handler) http.Handler {
 			return changed(func(_ *bank, _ *http.Request, response *httptest.ResponseRecorder) {
@@ -179,19 +182,16 @@ func TestVerifyWithoutEffects(t *testing.T) {
 		"runs duplicates":                   {bareIf(in("duplicates")), false, "broken", "different responses, none marked as a replay"},
 		"runs duplicates, constant bodies":  {bareIf(in("duplicates")), true, "unknown", "a count of effects would tell"},
 		"ignores keys, and constant bodies": {bareIf(always), true, "unknown", "a count of effects would tell"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b, server := openBank(t, dialects["draft"](), row.mistake)
-			b.constant = row.constant
-			found, _ := b.verified(t, server)
-			for _, one := range found.Protocols[0].Rules {
-				if one.Rule == "draft.once" && (string(one.Result) != row.found || !strings.Contains(one.Evidence, row.says)) {
-					t.Errorf("the rule is %s: %s, want %s: %s", one.Result, one.Evidence, row.found, row.says)
-				}
+	}, func(t *testing.T, row row) {
+		b, server := openBank(t, dialects["draft"](), row.mistake)
+		b.constant = row.constant
+		found, _ := b.verified(t, server)
+		for _, one := range found.Protocols[0].Rules {
+			if one.Rule == "draft.once" && (string(one.Result) != row.found || !strings.Contains(one.Evidence, row.says)) {
+				t.Errorf("the rule is %s: %s, want %s: %s", one.Result, one.Evidence, row.found, row.says)
 			}
-		})
-	}
+		}
+	})
 }
 
 // verify stops at its limits, says so, and shows its observations so far.

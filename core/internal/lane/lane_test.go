@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 var errLost = errors.New("the connection is lost")
@@ -219,56 +221,48 @@ func TestSingleCallThatWaitsIsNoBatch(t *testing.T) {
 
 func TestBatchesAreBounded(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
+	type test struct {
 		calls, bytes int
 		want         []int
-	}{
+	}
+	testkit.EachInBubble(t, map[string]test{
 		"calls": {batchCalls*2 + 2, 0, []int{batchCalls, batchCalls, 2}},
 		"bytes": {5, batchBytes / 2, []int{2, 2}}, // the fifth is alone
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				r := newRoad()
-				r.behind(t, test.calls, test.bytes)
-				var lengths []int
-				for _, batch := range r.batches {
-					lengths = append(lengths, len(batch))
-				}
-				if !slices.Equal(lengths, test.want) {
-					t.Errorf("the batches have %v calls, want %v", lengths, test.want)
-				}
-			})
-		})
-	}
+	}, func(t *testing.T, test test) {
+		r := newRoad()
+		r.behind(t, test.calls, test.bytes)
+		var lengths []int
+		for _, batch := range r.batches {
+			lengths = append(lengths, len(batch))
+		}
+		if !slices.Equal(lengths, test.want) {
+			t.Errorf("the batches have %v calls, want %v", lengths, test.want)
+		}
+	})
 }
 
 // A call that its batch leaves undecided is sent alone, and so are calls of a batch that
 // had no effect. Nobody repeats a batch whose outcome is unknown.
 func TestUndecidedCallsAreSentAlone(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
+	type test struct {
 		fail    error
 		decides func(int) bool
 		want    []string
 		err     error
-	}{
+	}
+	testkit.EachInBubble(t, map[string]test{
 		"one":                {nil, func(n int) bool { return n != 1 }, []string{"batch of 3", "alone", "batch of 3"}, nil},
 		"all":                {nil, func(int) bool { return false }, []string{"alone", "alone", "alone"}, nil},
 		"an unknown outcome": {errLost, func(int) bool { return false }, []string{"", "", ""}, errLost},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				r := newRoad()
-				r.fail, r.decides = test.fail, test.decides
-				d := r.behind(t, 3, 0)
-				if !slices.Equal(d.results, test.want) || !errors.Is(errors.Join(d.errs...), test.err) {
-					t.Errorf("they returned %q and %v, want %q and %v", d.results, d.errs, test.want, test.err)
-				}
-			})
-		})
-	}
+	}, func(t *testing.T, test test) {
+		r := newRoad()
+		r.fail, r.decides = test.fail, test.decides
+		d := r.behind(t, 3, 0)
+		if !slices.Equal(d.results, test.want) || !errors.Is(errors.Join(d.errs...), test.err) {
+			t.Errorf("they returned %q and %v, want %q and %v", d.results, d.errs, test.want, test.err)
+		}
+	})
 }
 
 func TestPanicOfBatchIsAnError(t *testing.T) {

@@ -8,63 +8,61 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // A caller leaves at once, and its call is not sent unless it was sent before. The other
 // callers get their results.
 func TestCallerLeaves(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
+	type test struct {
 		after time.Duration
 		want  [][]int
-	}{
+	}
+	testkit.EachInBubble(t, map[string]test{
 		"before the batch is sent": {0, [][]int{{1, 2}}},
 		"while the batch is sent":  {time.Second / 200, [][]int{{0, 1, 2}}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				r := newRoad()
-				ctx, cancel := context.WithCancel(t.Context())
-				go r.occupy(t, time.Millisecond)
-				synctest.Wait()
-				left := make(chan time.Time, 1)
-				go func() {
-					if _, err := r.drive(ctx, 0, 0, 0); !errors.Is(err, context.Canceled) {
-						t.Errorf("the caller that left got %v", err)
-					}
-					left <- time.Now()
-				}()
-				synctest.Wait()
-				results := make(chan string, 2)
-				for n := range 2 {
-					go func() {
-						result, err := r.drive(t.Context(), n+1, 0, 0)
-						if err != nil {
-							t.Error(err)
-						}
-						results <- result
-					}()
-					synctest.Wait()
+	}, func(t *testing.T, test test) {
+		r := newRoad()
+		ctx, cancel := context.WithCancel(t.Context())
+		go r.occupy(t, time.Millisecond)
+		synctest.Wait()
+		left := make(chan time.Time, 1)
+		go func() {
+			if _, err := r.drive(ctx, 0, 0, 0); !errors.Is(err, context.Canceled) {
+				t.Errorf("the caller that left got %v", err)
+			}
+			left <- time.Now()
+		}()
+		synctest.Wait()
+		results := make(chan string, 2)
+		for n := range 2 {
+			go func() {
+				result, err := r.drive(t.Context(), n+1, 0, 0)
+				if err != nil {
+					t.Error(err)
 				}
-				pass(test.after)
-				cancelled := time.Now()
-				cancel()
-				if waited := (<-left).Sub(cancelled); waited != 0 {
-					t.Errorf("the caller left after %s", waited)
-				}
-				for range 2 {
-					if result := <-results; result != fmt.Sprint("batch of ", len(test.want[0])) {
-						t.Errorf("another caller got %q", result)
-					}
-				}
-				synctest.Wait()
-				if !slices.EqualFunc(r.batches, test.want, slices.Equal) {
-					t.Errorf("the batches are %v, want %v", r.batches, test.want)
-				}
-			})
-		})
-	}
+				results <- result
+			}()
+			synctest.Wait()
+		}
+		pass(test.after)
+		cancelled := time.Now()
+		cancel()
+		if waited := (<-left).Sub(cancelled); waited != 0 {
+			t.Errorf("the caller left after %s", waited)
+		}
+		for range 2 {
+			if result := <-results; result != fmt.Sprint("batch of ", len(test.want[0])) {
+				t.Errorf("another caller got %q", result)
+			}
+		}
+		synctest.Wait()
+		if !slices.EqualFunc(r.batches, test.want, slices.Equal) {
+			t.Errorf("the batches are %v, want %v", r.batches, test.want)
+		}
+	})
 }
 
 // A caller that leaves in the moment when it may send its statement lets the next go on.

@@ -31,23 +31,18 @@ func advance(d time.Duration) { time.Sleep(d) } //nolint:forbidigo // the bubble
 // eachWay begins a context, and tests it without a call of Done, with a call, and with a child.
 func eachWay(t *testing.T, begin func(c *lazycontext.Context, parent context.Context) context.Context, test func(t *testing.T, w way)) {
 	t.Helper()
-	for name, use := range map[string]func(context.Context){
+	testkit.EachInBubble(t, map[string]func(context.Context){
 		"without Done":    func(context.Context) {},
 		"with Done":       func(ctx context.Context) { ctx.Done() },
 		"a child follows": func(ctx context.Context) { context.AfterFunc(ctx, func() {}) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				outer, cancel := parent(t)
-				var c lazycontext.Context
-				ctx := begin(&c, outer)
-				use(ctx)
-				test(t, way{ctx, cancel, &c})
-				c.Release()
-			})
-		})
-	}
+	}, func(t *testing.T, use func(context.Context)) {
+		outer, cancel := parent(t)
+		var c lazycontext.Context
+		ctx := begin(&c, outer)
+		use(ctx)
+		test(t, way{ctx, cancel, &c})
+		c.Release()
+	})
 }
 
 // way is a context of eachWay.

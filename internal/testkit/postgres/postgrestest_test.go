@@ -37,22 +37,19 @@ func TestSharedDatabasesShareNothing(t *testing.T) {
 
 func TestDataSurvives(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(*Server){
+	testkit.Each(t, map[string]func(*Server){
 		"killed": (*Server).Kill, "stopped": (*Server).Stop, "restarted": func(*Server) {}, "paused": (*Server).Pause,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			server := Start(t)
-			address := server.DSN()
-			run(t, address, "CREATE TABLE owner AS SELECT 'money' AS name")
-			end(server)
-			server.Restart()
-			if server.DSN() != address {
-				t.Errorf("the server moved from %s to %s", address, server.DSN())
-			}
-			expect(t, address, "SELECT name FROM owner", "money")
-		})
-	}
+	}, func(t *testing.T, end func(*Server)) {
+		server := Start(t)
+		address := server.DSN()
+		run(t, address, "CREATE TABLE owner AS SELECT 'money' AS name")
+		end(server)
+		server.Restart()
+		if server.DSN() != address {
+			t.Errorf("the server moved from %s to %s", address, server.DSN())
+		}
+		expect(t, address, "SELECT name FROM owner", "money")
+	})
 }
 
 func TestKilledServerLeavesNobodyBehind(t *testing.T) {

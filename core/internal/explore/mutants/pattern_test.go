@@ -26,7 +26,8 @@ func (r *Run) Watch() int {
 
 func TestPattern(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct{ pattern, replacement, want string }{
+	type c struct{ pattern, replacement, want string }
+	testkit.Each(t, map[string]c{
 		"an expression":              {"$r.left() <= 0", "false", "if false && !r.engine.closed {"},
 		"the case of letters":        {"!$engine.Closed", "$engine.open", "r.left() <= 0 && r.engine.open {"},
 		"statements":                 {"$run.end($_)\nreturn $x", "return $x", "TTL: 3}\n\treturn r.left()\n"},
@@ -42,24 +43,21 @@ func TestPattern(t *testing.T) {
 		"another number of elements": {"claim{Key: $_}", "", "0 matches"},
 		"no Go":                      {"if {", "", "the pattern is no expression"},
 		"nothing":                    {"", "", "the pattern is no expression"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			e := engine{files: token.NewFileSet(), packages: make(map[string][]*ast.File)}
-			testkit.Must(t, e.parse("sample", "sample.go", []byte(sample)))
-			var got string
-			if p, err := parsePattern(c.pattern); err != nil {
-				got = err.Error()
-			} else if found := p.find(&e.functions[0]); len(found) != 1 {
-				got = string(rune('0'+len(found))) + " matches"
-			} else {
-				got = string(found[0].replaced(c.replacement))
-			}
-			if !strings.Contains(got, c.want) {
-				t.Errorf("%q, want %q", got, c.want)
-			}
-		})
-	}
+	}, func(t *testing.T, c c) {
+		e := engine{files: token.NewFileSet(), packages: make(map[string][]*ast.File)}
+		testkit.Must(t, e.parse("sample", "sample.go", []byte(sample)))
+		var got string
+		if p, err := parsePattern(c.pattern); err != nil {
+			got = err.Error()
+		} else if found := p.find(&e.functions[0]); len(found) != 1 {
+			got = string(rune('0'+len(found))) + " matches"
+		} else {
+			got = string(found[0].replaced(c.replacement))
+		}
+		if !strings.Contains(got, c.want) {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	})
 }
 
 // A mutant that does not apply is named at once, with the place where its function may

@@ -37,14 +37,15 @@ const everywhere = "github.com/felixge/httpsnoop github.com/tidwall/gjson github
 func TestConsumers(t *testing.T) {
 	t.Parallel()
 	parts := published(t)
-	for name, row := range map[string]struct {
+	type row struct {
 		program string
 		part    string // the module that is required beside the root, and
 		lifts   string // those of foreign that it is for
 		linked  string // beside the modules that are linked everywhere
 		sums    int    // lines of go.sum
 		graph   int    // modules of the graph
-	}{
+	}
+	testkit.Each(t, map[string]row{
 		"net-http": {program: plain, sums: 17, graph: 46},
 		"chi":      {program: chi, sums: 19, graph: 46, linked: "github.com/go-chi/chi/v5"},
 		"gin": {program: gin, sums: 104, graph: 67, linked: `github.com/gabriel-vasile/mimetype github.com/gin-contrib/sse github.com/gin-gonic/gin
@@ -82,27 +83,24 @@ func TestConsumers(t *testing.T) {
 			linked: `github.com/google/jsonschema-go github.com/google/uuid github.com/modelcontextprotocol/go-sdk github.com/segmentio/asm github.com/segmentio/encoding
 				github.com/yosida95/uritemplate/v3 golang.org/x/oauth2 golang.org/x/sync golang.org/x/sys golang.org/x/time`,
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			user := newUser(t, parts, row.program, row.part)
-			user.run("mod", "tidy")
-			linked := user.compile("{{with .Module}}{{.Path}}{{end}}")
-			linked = slices.DeleteFunc(linked, func(path string) bool { return path == "example.org/shop" || slices.Contains(parts, path) })
-			if got, want := strings.Join(linked, " "), sorted(everywhere+" "+row.linked); got != want {
-				t.Errorf("the program links\n%s\nwant\n%s", got, want)
+	}, func(t *testing.T, row row) {
+		user := newUser(t, parts, row.program, row.part)
+		user.run("mod", "tidy")
+		linked := user.compile("{{with .Module}}{{.Path}}{{end}}")
+		linked = slices.DeleteFunc(linked, func(path string) bool { return path == "example.org/shop" || slices.Contains(parts, path) })
+		if got, want := strings.Join(linked, " "), sorted(everywhere+" "+row.linked); got != want {
+			t.Errorf("the program links\n%s\nwant\n%s", got, want)
+		}
+		sums, graph := user.sums(), user.graph() // in this order: the graph adds to go.sum
+		for _, path := range foreign {
+			if got, want := slices.Contains(graph, path), slices.Contains(strings.Fields(row.lifts), path); got != want {
+				t.Errorf("%s is in the module graph: %t, want %t", path, got, want)
 			}
-			sums, graph := user.sums(), user.graph() // in this order: the graph adds to go.sum
-			for _, path := range foreign {
-				if got, want := slices.Contains(graph, path), slices.Contains(strings.Fields(row.lifts), path); got != want {
-					t.Errorf("%s is in the module graph: %t, want %t", path, got, want)
-				}
-			}
-			if sums != row.sums || len(graph) != row.graph {
-				t.Errorf("go.sum has %d lines and the graph %d modules, want %d and %d", sums, len(graph), row.sums, row.graph)
-			}
-		})
-	}
+		}
+		if sums != row.sums || len(graph) != row.graph {
+			t.Errorf("go.sum has %d lines and the graph %d modules, want %d and %d", sums, len(graph), row.sums, row.graph)
+		}
+	})
 }
 
 func sorted(words string) string {

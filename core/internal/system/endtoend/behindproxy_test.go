@@ -125,15 +125,12 @@ func TestBehindAProxy(t *testing.T) {
 	for name := range reverseProxies {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for test, run := range map[string]func(t *testing.T, name string){
+			testkit.Each(t, map[string]func(t *testing.T, name string){
 				"body too large": testLargeBody, "slower than the proxy's time": testProxyTimeout,
 				"killed in the handler": testKilledBehindAProxy, "restarts under load": testRestartsBehindAProxy,
-			} {
-				t.Run(test, func(t *testing.T) {
-					t.Parallel()
-					run(t, name)
-				})
-			}
+			}, func(t *testing.T, run func(t *testing.T, name string)) {
+				run(t, name)
+			})
 		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncekey/oncekey/core/internal/explore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // broken is a real store that sometimes breaks its contract.
@@ -47,26 +48,24 @@ func (b *broken) Complete(ctx context.Context, l storage.Lease, res storage.Resu
 // The soak finds in seconds the promises that a broken store breaks.
 func TestBrokenStoresAreFound(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
+	type test struct {
 		store broken
 		rule  explore.Rule
-	}{
+	}
+	testkit.Each(t, map[string]test{
 		"grants two leases": {broken{grants: true}, explore.TwoEffects},
 		"loses responses":   {broken{loses: true}, explore.TwoResponses},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newBroken(t, test.store)
-			began, found, judged := time.Now(), false, uint64(0)
-			for ; !found && time.Since(began) < 5*time.Minute; judged += 4 {
-				found = slices.Contains(s.rules(t, judged, judged+1, judged+2, judged+3), test.rule)
-			}
-			if !found {
-				t.Errorf("%d plans do not break %s", judged, test.rule)
-			}
-			t.Logf("%s is broken within %v and %d plans", test.rule, time.Since(began).Round(time.Millisecond), judged)
-		})
-	}
+	}, func(t *testing.T, test test) {
+		s := newBroken(t, test.store)
+		began, found, judged := time.Now(), false, uint64(0)
+		for ; !found && time.Since(began) < 5*time.Minute; judged += 4 {
+			found = slices.Contains(s.rules(t, judged, judged+1, judged+2, judged+3), test.rule)
+		}
+		if !found {
+			t.Errorf("%d plans do not break %s", judged, test.rule)
+		}
+		t.Logf("%s is broken within %v and %d plans", test.rule, time.Since(began).Round(time.Millisecond), judged)
+	})
 }
 
 // newBroken is Redis with a broken store.

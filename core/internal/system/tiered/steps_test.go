@@ -24,17 +24,14 @@ func TestStepMatrixOnServers(t *testing.T) {
 		must(t, pgstore.Migrate(t.Context(), pool, pgstore.Table(name)))
 		return pgstore.New(pool, pgstore.Table(name))
 	}
-	for name, store := range map[string]storage.Store{
+	testkit.Each(t, map[string]storage.Store{
 		"redisstore":  redisstore.New(rdb, redisstore.Prefix("alone:")),
 		"pgstore":     database("alone"),
 		"sealedstore": sealedstore.New(redisstore.New(rdb, redisstore.Prefix("sealed:")), testkit.NewGCM(1)),
 		"tieredstore": tieredstore.New(redisstore.New(rdb, redisstore.Prefix("hot:")), database("durable"), tieredstore.Logger(silent)),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			runMatrix(t, store, 6*time.Second)
-		})
-	}
+	}, func(t *testing.T, store storage.Store) {
+		runMatrix(t, store, 6*time.Second)
+	})
 }
 
 // steps are the names of the handler's steps, in order.
