@@ -99,7 +99,8 @@ var groups = map[string]func(*core.Engine) (http.Handler, error){
 		})
 		return r, idemchi.Mount(r, guard, struct {
 			Mounted http.HandlerFunc `route:"POST /v1/mounted/" idempotency:""`
-		}{created})
+			Refund  http.HandlerFunc `route:"POST /v1/refunds:all" idempotency:""`
+		}{created, created})
 	},
 	"gin": func(e *core.Engine) (http.Handler, error) {
 		r, guard, handler := gin.New(), idemgin.New(e), gin.WrapF(created)
@@ -110,7 +111,8 @@ var groups = map[string]func(*core.Engine) (http.Handler, error){
 		guarded.POST("/orders/:id", guard.Policy(), handler)
 		return r, idemgin.Mount(v1, guard, struct {
 			Mounted gin.HandlerFunc `route:"POST /mounted/" idempotency:""`
-		}{handler})
+			Refund  gin.HandlerFunc `route:"POST /refunds\\:all" idempotency:""`
+		}{handler, handler})
 	},
 }
 
@@ -132,7 +134,7 @@ func TestEndpointsOfMountedGroups(t *testing.T) {
 				mux.Handle("/", router)
 				return mux
 			})
-			for _, path := range []string{"/v1/payments", "/v1/files/a/b", "/v1/orders/7", "/v1/mounted/"} {
+			for _, path := range []string{"/v1/payments", "/v1/files/a/b", "/v1/orders/7", "/v1/mounted/", "/v1/refunds:all"} {
 				for _, sent := range []*http.Request{post(path, "", amount), post(path, "k", amount), post(path, "k", amount), post(path, "k", "{}")} {
 					s.do(sent)
 				}
@@ -142,8 +144,8 @@ func TestEndpointsOfMountedGroups(t *testing.T) {
 				got = append(got, fmt.Sprint(route.Endpoints()))
 			}
 			want := map[string][]string{
-				"chi": {"[POST /v1/payments POST /v1/files/*]", "[POST /v1/orders/{id}]", "[POST /v1/mounted]"},
-				"gin": {"[POST /v1/payments POST /v1/files/*rest]", "[POST /v1/orders/:id]", "[POST /v1/mounted/]"},
+				"chi": {"[POST /v1/payments POST /v1/files/*]", "[POST /v1/orders/{id}]", "[POST /v1/mounted]", "[POST /v1/refunds:all]"},
+				"gin": {"[POST /v1/payments POST /v1/files/*rest]", "[POST /v1/orders/:id]", "[POST /v1/mounted/]", "[POST /v1/refunds:all]"},
 			}[name]
 			if !slices.Equal(got, want) {
 				t.Errorf("the endpoints are %q, want %q", got, want)

@@ -212,4 +212,15 @@ var tabledPrograms = map[string]tabled{
 		guarded: []string{"POST /payments", "POST /v1/payments", "POST /v1/admin/7"},
 		passed:  []string{"POST /v1/plain"},
 	},
+	"gin/escaped colon": { // gin removes the escape when it begins to serve
+		rows: []policy.TableRow{policy.Row(`POST /payments\:refund`), policy.Row("POST /orders:cancel")},
+		gin: func(r *gin.Engine, table, handler gin.HandlerFunc) {
+			r.Use(table)
+			r.POST(`/payments\:refund`, handler)
+			r.POST(`/orders\:cancel`, handler)
+			r.POST(`/orders\:list`, handler)
+		},
+		guarded: []string{"POST /payments:refund", "POST /orders:cancel"},
+		passed:  []string{"POST /orders:list"},
+	},
 }

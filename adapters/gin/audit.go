@@ -52,9 +52,9 @@ func Audit(router *gin.Engine, idem *Guard, tables ...*policy.Table) policy.Repo
 
 func audit(chains []routes.Chain, whole bool, idem *Guard, tables []*policy.Table) policy.Report {
 	var refused policy.Report
-	inspection := declared.Inspection{Engine: idem.engine, Tables: tables, Canonical: asWritten, Partial: !whole}
+	inspection := declared.Inspection{Engine: idem.engine, Tables: tables, Canonical: asFullPath, Partial: !whole}
 	for _, chain := range chains {
-		route := declared.Mounted{Key: declared.Key{Method: chain.Method, Pattern: chain.Pattern}}
+		route := declared.Mounted{Key: declared.Key{Method: chain.Method, Pattern: asFullPath(chain.Pattern)}}
 		var limits []string // middleware before a guard that may use another goroutine
 		for i, handler := range chain.Handlers {
 			name := declared.FunctionOf(handler)

@@ -2,6 +2,7 @@ package idemgin
 
 import (
 	"errors"
+	"strings"
 	"sync"
 
 	"github.com/gin-gonic/gin"
@@ -30,7 +31,7 @@ func Mount(r gin.IRouter, idem *Guard, api any, also ...policy.Addition) error {
 	if group, isGroup := r.(interface{ BasePath() string }); isGroup {
 		prefix = group.BasePath()
 	}
-	whole := func(pattern string) string { return routes.Join(prefix, pattern) }
+	whole := func(pattern string) string { return asFullPath(routes.Join(prefix, pattern)) }
 	fields, err := declared.Fields[gin.HandlerFunc](idem.engine, declared.Place(), api, also, whole)
 	if err := errors.Join(err, try(r, prefix, fields)); err != nil {
 		return err
@@ -74,16 +75,16 @@ func try(r gin.IRouter, prefix string, fields []declared.Field[gin.HandlerFunc])
 // Table panics with every fault that the engine finds in the table.
 //
 // A row names the route like gin.Context.FullPath, with the prefixes of its groups:
-// "POST /v1/payments/:id". A row without a route in this router guards the paths that
-// match it, where a NoRoute handler or a route such as "/v1/*path" leads to another router.
-// A request with the method of another route, because middleware outside the table has
-// written its method, is refused with 500 wrong_setup.
+// "POST /v1/payments/:id". An escaped colon may keep its escape. A row without a route in
+// this router guards the paths that match it, where a NoRoute handler or a route such as
+// "/v1/*path" leads to another router. A request with the method of another route, because
+// middleware outside the table has written its method, is refused with 500 wrong_setup.
 func (g *Guard) Table(table *policy.Table) gin.HandlerFunc {
 	engine := g.mustEngine()
 	if table == nil {
 		panic("idemgin: Table is given a nil table: give the table from policy.NewTable")
 	}
-	rows := g.tables.Rows(engine, declared.Place(), table, asWritten)
+	rows := g.tables.Rows(engine, declared.Place(), table, asFullPath)
 	var known routes.Rows
 	for row := range rows {
 		known.Add(row.Method, row.Pattern)
@@ -96,5 +97,6 @@ func (g *Guard) Table(table *policy.Table) gin.HandlerFunc {
 	return (&guarded{guard: g, cover: cover, routeOf: routeOf, handler: (*gin.Context).Next, isMiddleware: true}).serve
 }
 
-// asWritten spells a pattern like gin.Context.FullPath.
-func asWritten(pattern string) string { return pattern }
+// asFullPath spells a pattern like gin.Context.FullPath: once gin serves, the escape of a
+// colon is gone.
+func asFullPath(pattern string) string { return strings.ReplaceAll(pattern, `\:`, ":") }
