@@ -195,14 +195,14 @@ func (p *shopTab) result() outcome {
 // A payment through every fault: one charge, and the page gets its response.
 func TestPaymentThroughFaults(t *testing.T) {
 	t.Parallel()
-	s := newBrokenNetwork(t, loseRequest, respondWith(502, ""), respondWith(503, "7"), respondWith(409, "3"), loseResponse, cutResponse)
+	s := newBrokenNetwork(t, loseRequest, respondWith(502, ""), respondWith(503, "7"), respondWith(409, "3"), loseResponse, cutResponse, respondWith(408, ""))
 	p := openShop(t, CORS, s)
 	if got, want := p.once("order-42", `{amount: 1999}`), (outcome{Status: 201, IsReplay: true, Text: "charge 1"}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	charges, requests := s.count()
-	if charges != 1 || len(requests) != 7 {
-		t.Errorf("%d charges after %d requests, want one after seven", charges, len(requests))
+	if charges != 1 || len(requests) != 8 {
+		t.Errorf("%d charges after %d requests, want one after eight", charges, len(requests))
 	}
 	for _, seen := range requests {
 		if seen != `order-42 {"amount":1999}` {
@@ -210,7 +210,7 @@ func TestPaymentThroughFaults(t *testing.T) {
 		}
 	}
 	waits := browsertest.Ask[[]float64](p.Tab, `waits`)
-	if len(waits) != 6 || waits[2] < 7000 || waits[3] < 3000 || waits[0] < 500 || waits[0] > 1500 || waits[5] < 16000 {
+	if len(waits) != 7 || waits[2] < 7000 || waits[3] < 3000 || waits[0] < 500 || waits[0] > 1500 || waits[5] < 16000 {
 		t.Errorf("the waits are %v", waits)
 	}
 	if got, want := p.once("order-43", `{amount: 5}`), (outcome{Status: 201, Text: "charge 2"}); got != want {

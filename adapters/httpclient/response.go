@@ -57,8 +57,8 @@ func (l *lasting) Close() error {
 // mayRepeat reports whether a status can cause another attempt.
 func mayRepeat(status int) bool {
 	switch status {
-	case http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests, http.StatusInternalServerError,
-		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests,
+		http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return true
 	}
 	return false

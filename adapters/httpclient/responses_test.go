@@ -14,7 +14,7 @@ import (
 func TestWhichResponsesAreRepeated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		repeated := map[int]bool{425: true, 429: true, 500: true, 502: true, 503: true, 504: true}
+		repeated := map[int]bool{408: true, 425: true, 429: true, 500: true, 502: true, 503: true, 504: true}
 		for code := 200; code < 600; code++ {
 			shop := serverThat(step{status: code, body: "first"}, step{status: http.StatusCreated, body: "second"})
 			got := send(transportTo(t, shop), newRequest(t, "", "{}"))
@@ -34,7 +34,7 @@ func TestWhichResponsesAreRepeated(t *testing.T) {
 func TestReplaysAreNotRepeated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		for _, code := range []int{409, 425, 429, 500, 502, 503, 504} {
+		for _, code := range []int{408, 409, 425, 429, 500, 502, 503, 504} {
 			stored := step{status: code, body: "stored", header: map[string]string{"X-Idempotent-Replay": "true", "Retry-After": "1"}}
 			shop := serverThat(failing(), stored)
 			send(transportTo(t, shop), newRequest(t, "", "{}")).expect(t, code, "stored")
