@@ -105,7 +105,7 @@ race: ## Run the tests with the race detector, and those that need it least with
 	$(MAKE) --no-print-directory raced; raced=$$?; \
 	wait $$unraced; unraced=$$?; \
 	cat build/unraced.log; test ! -s $(FAILED) || cat $(FAILED); exit $$((raced | unraced))
-	@cat build/served.new build/coverage.new > build/coverage.out && rm build/served.new build/coverage.new build/unraced.log
+	@{ cat build/served.new; tail -n +2 build/coverage.new; } > build/coverage.out && rm build/served.new build/coverage.new build/unraced.log
 
 raced:
 	$(TESTRUN) '$(CURDIR)' -plan raced -count 1 -race -vet off -timeout 20m -p $(PACKAGES) -parallel $(PARALLEL) -covermode atomic -coverpkg '$(SERVED_COVERED)' -coverprofile build/served.new

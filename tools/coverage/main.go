@@ -6,7 +6,6 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"flag"
 	"fmt"
@@ -16,20 +15,15 @@ import (
 	"path"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
+
+	"golang.org/x/tools/cover"
 )
 
 // tally counts statements.
 type tally struct{ covered, all int }
 
 func (t tally) percent() float64 { return 100 * float64(t.covered) / float64(t.all) }
-
-// block is a run of statements. A profile lists each block once for each test binary.
-type block struct {
-	statements int
-	covered    bool
-}
 
 func main() {
 	minimum := flag.Float64("minimum", 0, "least percentage of each package's statements")
@@ -46,53 +40,26 @@ func run(out io.Writer, profile string, minimum float64, exclude string) error {
 	if err != nil {
 		return err
 	}
-	file, err := os.Open(profile)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	blocks, err := parse(file)
+	profiles, err := cover.ParseProfiles(profile)
 	if err != nil {
 		return fmt.Errorf("%s: %w", profile, err)
 	}
-	return report(out, tallyPackages(blocks, excluded), minimum)
+	return report(out, tallyPackages(profiles, excluded), minimum)
 }
 
-// parse reads lines like "example.org/a/b.go:10.2,12.3 4 1": a place, its statements, and how often they ran. The first
-// line names the mode.
-func parse(profile io.Reader) (map[string]block, error) {
-	blocks := make(map[string]block)
-	lines := bufio.NewScanner(profile)
-	for lines.Scan() {
-		if strings.HasPrefix(lines.Text(), "mode:") {
-			continue
-		}
-		fields := strings.Fields(lines.Text())
-		if len(fields) != 3 {
-			return nil, fmt.Errorf("not a line of a coverage profile: %q", lines.Text())
-		}
-		statements, err := strconv.Atoi(fields[1])
-		if err != nil {
-			return nil, err
-		}
-		place, ran := fields[0], fields[2] != "0"
-		blocks[place] = block{statements, ran || blocks[place].covered}
-	}
-	return blocks, lines.Err()
-}
-
-func tallyPackages(blocks map[string]block, excluded *regexp.Regexp) map[string]tally {
+func tallyPackages(profiles []*cover.Profile, excluded *regexp.Regexp) map[string]tally {
 	packages := make(map[string]tally)
-	for place, block := range blocks {
-		file, _, _ := strings.Cut(place, ":")
-		name := path.Dir(file)
+	for _, profile := range profiles {
+		name := path.Dir(profile.FileName)
 		if excluded.MatchString(name) {
 			continue
 		}
 		count := packages[name]
-		count.all += block.statements
-		if block.covered {
-			count.covered += block.statements
+		for _, block := range profile.Blocks {
+			count.all += block.NumStmt
+			if block.Count > 0 {
+				count.covered += block.NumStmt
+			}
 		}
 		packages[name] = count
 	}

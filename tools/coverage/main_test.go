@@ -32,7 +32,7 @@ func TestGate(t *testing.T) {
 		{"one package below fails", profile, "/internal", 70, "50.0%     10 statements  example.org/m/b\n", "below 70% of statements: example.org/m/b"},
 		{"untouched package fails", profile, "^$", 50, "0.0%     80 statements", "example.org/m/c"},
 		{"nothing measured fails", "mode: atomic\n", "^$", 0, "", "no statement that counts"},
-		{"garbage fails", "mode: atomic\nhello\n", "^$", 0, "", "not a line of a coverage profile"},
+		{"garbage fails", "mode: atomic\nhello\n", "^$", 0, "", "doesn't match expected format"},
 		{"bad pattern fails", profile, "(", 0, "", "missing closing )"},
 	}
 	for _, test := range tests {
