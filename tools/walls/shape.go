@@ -1,22 +1,15 @@
 package main
 
 import (
-	"bytes"
-	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"go/ast"
-	"go/importer"
-	"go/parser"
 	"go/token"
 	"go/types"
-	"io"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"golang.org/x/tools/go/packages"
 )
 
 const library = "github.com/oncekey/oncekey/"
@@ -34,80 +27,46 @@ type shape struct {
 
 type method struct{ typ, file, name string }
 
-// A listed is a package as go list prints it.
-type listed struct {
-	ImportPath, Name, Dir, Export string
-	GoFiles, Imports              []string
-	DepOnly                       bool
-}
-
-// load measures the packages of the modules that users link, of two files or more. What they import comes from the compiler's
-// export data.
+// load measures the packages of the modules that users link, of two files or more.
 func load(root string, modules []string) ([]shape, error) {
-	args := []string{"list", "-export", "-deps", "-json=ImportPath,Name,Dir,Export,GoFiles,Imports,DepOnly"}
-	for _, module := range modules {
-		args = append(args, "./"+module+"/...")
+	patterns := make([]string, len(modules))
+	for i, module := range modules {
+		patterns[i] = "./" + module + "/..."
 	}
-	command := exec.CommandContext(context.Background(), "go", args...)
-	command.Dir, command.Stderr = root, os.Stderr
-	output, err := command.Output()
+	loaded, err := packages.Load(&packages.Config{Dir: root, Mode: packages.LoadSyntax}, patterns...)
 	if err != nil {
-		return nil, fmt.Errorf("go list: %w", err)
+		return nil, err
 	}
-	exports := map[string]string{}
-	files := token.NewFileSet()
-	imports := importer.ForCompiler(files, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
 	var shapes []shape
-	// A package comes after all that it imports.
-	for decoder := json.NewDecoder(bytes.NewReader(output)); ; {
-		var p listed
-		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			return nil, err
+	for _, p := range loaded {
+		switch {
+		case len(p.Errors) > 0:
+			return nil, p.Errors[0]
+		case p.Name != "main" && len(p.GoFiles) > 1 && p.Imports["testing"] == nil:
+			shapes = append(shapes, measure(p))
 		}
-		exports[p.ImportPath] = p.Export
-		if p.DepOnly || p.Name == "main" || len(p.GoFiles) < 2 || slices.Contains(p.Imports, "testing") {
-			continue
-		}
-		s, err := measure(p, files, imports)
-		if err != nil {
-			return nil, err
-		}
-		shapes = append(shapes, s)
 	}
 	slices.SortFunc(shapes, func(a, b shape) int { return strings.Compare(a.name, b.name) })
 	return shapes, nil
 }
 
-// measure checks the types of a package, and finds its arrows and methods.
-func measure(p listed, files *token.FileSet, imports types.Importer) (shape, error) {
+// measure finds the arrows and the methods of a package.
+func measure(p *packages.Package) shape {
 	s := shape{
-		name: strings.TrimPrefix(p.ImportPath, library), files: p.GoFiles,
-		arrows: map[arrow]map[string]string{}, reached: map[string]map[string]bool{},
+		name: strings.TrimPrefix(p.PkgPath, library), arrows: map[arrow]map[string]string{}, reached: map[string]map[string]bool{},
 	}
-	var trees []*ast.File
 	for _, file := range p.GoFiles {
-		tree, err := parser.ParseFile(files, filepath.Join(p.Dir, file), nil, parser.SkipObjectResolution)
-		if err != nil {
-			return shape{}, err
-		}
-		trees = append(trees, tree)
+		s.files = append(s.files, filepath.Base(file))
 	}
-	info := types.Info{Uses: map[*ast.Ident]types.Object{}}
-	checked, err := (&types.Config{Importer: imports}).Check(p.ImportPath, files, trees, &info)
-	if err != nil {
-		return shape{}, err
-	}
-	for _, tree := range trees {
+	for _, tree := range p.Syntax {
 		for node := range ast.Preorder(tree) {
-			if id, ok := node.(*ast.Ident); ok && info.Uses[id] != nil && info.Uses[id].Pkg() == checked {
-				s.draw(files.Position(id.Pos()), files.Position(info.Uses[id].Pos()), id.Name)
+			if id, ok := node.(*ast.Ident); ok && p.TypesInfo.Uses[id] != nil && p.TypesInfo.Uses[id].Pkg() == p.Types {
+				s.draw(p.Fset.Position(id.Pos()), p.Fset.Position(p.TypesInfo.Uses[id].Pos()), id.Name)
 			}
 		}
 	}
-	s.methodsIn(checked.Scope(), files)
-	return s, nil
+	s.methodsIn(p.Types.Scope(), p.Fset)
+	return s
 }
 
 // draw adds an arrow. What a function declares for itself is in the file of its uses, and so never makes one.
