@@ -71,12 +71,15 @@ func leaksOf(path string, source []byte) ([]string, error) {
 	}
 	excused := excusedLines(files, file)
 	var leaks []string
-	for bubble := range bubblesOf(file) {
-		for name := range assignedIn(bubble) {
-			if declaredIn(bubble, name) || excused[files.Position(name.Pos()).Line] {
-				continue
+	for node := range ast.Preorder(file) {
+		bubble := bubbleOf(node)
+		if bubble == nil {
+			continue
+		}
+		for _, name := range assignedIn(bubble) {
+			if !declaredIn(bubble, name) && !excused[files.Position(name.Pos()).Line] {
+				leaks = append(leaks, fmt.Sprintf("%s: %s leaves the bubble", files.Position(name.Pos()), name.Name))
 			}
-			leaks = append(leaks, fmt.Sprintf("%s: %s leaves the bubble", files.Position(name.Pos()), name.Name))
 		}
 	}
 	return leaks, nil
@@ -96,43 +99,37 @@ func excusedLines(files *token.FileSet, file *ast.File) map[int]bool {
 	return excused
 }
 
-// bubblesOf yields the functions that synctest.Test runs.
-func bubblesOf(file *ast.File) func(yield func(*ast.FuncLit) bool) {
-	return func(yield func(*ast.FuncLit) bool) {
-		ast.Inspect(file, func(node ast.Node) bool {
-			call, ok := node.(*ast.CallExpr)
-			if !ok || len(call.Args) != 2 {
-				return true
-			}
-			function, ok := call.Fun.(*ast.SelectorExpr)
-			if !ok || function.Sel.Name != "Test" {
-				return true
-			}
-			if name, ok := function.X.(*ast.Ident); !ok || name.Name != "synctest" {
-				return true
-			}
-			bubble, ok := call.Args[1].(*ast.FuncLit)
-			return !ok || yield(bubble)
-		})
+// bubbleOf returns the function of a call of synctest.Test, or nil.
+func bubbleOf(node ast.Node) *ast.FuncLit {
+	call, ok := node.(*ast.CallExpr)
+	if !ok || len(call.Args) != 2 {
+		return nil
 	}
+	function, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || function.Sel.Name != "Test" {
+		return nil
+	}
+	if name, ok := function.X.(*ast.Ident); !ok || name.Name != "synctest" {
+		return nil
+	}
+	bubble, _ := call.Args[1].(*ast.FuncLit)
+	return bubble
 }
 
-// assignedIn yields the first name of each place that the function assigns to.
-func assignedIn(bubble *ast.FuncLit) func(yield func(*ast.Ident) bool) {
-	return func(yield func(*ast.Ident) bool) {
-		ast.Inspect(bubble.Body, func(node ast.Node) bool {
-			assignment, ok := node.(*ast.AssignStmt)
-			if !ok || assignment.Tok == token.DEFINE {
-				return true
+// assignedIn returns the first name of each place that the function assigns to.
+func assignedIn(bubble *ast.FuncLit) (names []*ast.Ident) {
+	for node := range ast.Preorder(bubble.Body) {
+		assignment, ok := node.(*ast.AssignStmt)
+		if !ok || assignment.Tok == token.DEFINE {
+			continue
+		}
+		for _, place := range assignment.Lhs {
+			if name := rootOf(place); name != nil && name.Name != "_" {
+				names = append(names, name)
 			}
-			for _, place := range assignment.Lhs {
-				if name := rootOf(place); name != nil && name.Name != "_" && !yield(name) {
-					return false
-				}
-			}
-			return true
-		})
+		}
 	}
+	return names
 }
 
 // rootOf is the variable that an assignment to the place changes.
