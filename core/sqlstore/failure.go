@@ -21,6 +21,9 @@ const (
 	noSavepoint           = "3B001"
 	noTransaction         = "25P01"
 	failedTransaction     = "25P02"
+	invalidStatementName  = "26000"
+	duplicateStatement    = "42P05"
+	protocolViolation     = "08P01"
 	// planChanged: the columns that a prepared statement returns have other types since
 	// a change of the table. pgx prepares the statement again after this error.
 	planChanged = "0A000"
@@ -141,8 +144,15 @@ func (f fault) noSavepoint() bool {
 	return f.state == noSavepoint || f.state == noTransaction || f.number == mysqlNoSavepoint
 }
 
-// explained adds the remedy to an error of the database: a missing table or a missing
-// right.
+// mixedUp: another session has run the statement than the one that has prepared it. lib/pq then
+// binds the arguments to the statement of another client.
+func (f fault) mixedUp(err error) bool {
+	return f.state == invalidStatementName || f.state == duplicateStatement ||
+		f.state == protocolViolation && strings.Contains(err.Error(), "bind message")
+}
+
+// explained adds the remedy to an error of the database: a missing table, a missing right, or a
+// pooler.
 func (s *Store) explained(err error) error {
 	switch f := faultOf(err); {
 	case f.unmigrated(), isMissingTable(err):
@@ -150,6 +160,8 @@ func (s *Store) explained(err error) error {
 	case f.forbidden():
 		s.proof.Doubt() // the next claim finds the missing right
 		return fmt.Errorf("%w: %s: %w", storage.ErrStoreForbidden, s.inTable(s.dialect.grant), err)
+	case f.mixedUp(err):
+		return fmt.Errorf("a pooler gives this pool changing sessions, set default_query_exec_mode=exec for pgx, or binary_parameters=yes for lib/pq: %w", err)
 	default:
 		return err
 	}

@@ -219,6 +219,26 @@ func TestReplicaReplaysAndClaimsNothing(t *testing.T) {
 	}
 }
 
+// Case 45: a pooler runs a statement in another session than its preparation.
+func TestMixedUpSessionsNameTheSetting(t *testing.T) {
+	t.Parallel()
+	for code, text := range map[string]string{
+		"26000": "does not exist", "42P05": "already exists",
+		"08P01": "bind message supplies 1 parameters", // the unnamed statement is another client's
+	} {
+		t.Run(code, func(t *testing.T) {
+			t.Parallel()
+			store, db := libpq.open(t)
+			must(t, store.Check(t.Context()))
+			execute(t, db, fmt.Sprintf(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+RAISE '%s' USING ERRCODE = '%s'; END $$`, text, code))
+			execute(t, db, `CREATE TRIGGER refuse BEFORE INSERT ON oncekey_records FOR EACH ROW EXECUTE FUNCTION refuse()`)
+			_, _, err := store.Acquire(t.Context(), claim("key"))
+			fails(t, "Acquire", err, nil, "default_query_exec_mode=exec for pgx, or binary_parameters=yes for lib/pq")
+		})
+	}
+}
+
 func TestMissingTableSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	over(t, all, func(t *testing.T, s setUp) {
