@@ -186,7 +186,7 @@ func TestAuditOfTheOrder(t *testing.T) {
 	r.With(guard.Policy(), chimiddleware.Timeout(time.Second), chimiddleware.NoCache).Post("/right", created)
 	r.With(guard.Policy(), corsForChi, chimiddleware.Compress(5), methodOverrideForChi).Post("/wrong", created)
 	report := idemchi.Audit(r, guard)
-	counted(t, report.Warnings, "/wrong corsForChi", "/wrong Compress", "/wrong methodOverrideForChi")
+	counted(t, report.Warnings, "/wrong corsForChi", "/wrong Compress Accept-Encoding", "/wrong methodOverrideForChi")
 
 	router, ginGuard, h := gin.New(), idemgin.New(e), gin.WrapF(created)
 	router.ContextWithFallback = true
@@ -196,7 +196,7 @@ func TestAuditOfTheOrder(t *testing.T) {
 	router.POST("/wrong", ginGuard.Policy(), corsForGin, gzipForGin, methodOverrideForGin, timeoutForGin, h)
 	router.POST("/limited", timeoutForGin, ginGuard.Policy(), h)
 	report2 := idemgin.Audit(router, ginGuard)
-	counted(t, report2.Warnings, "/wrong corsForGin", "/wrong gzipForGin", "/wrong methodOverrideForGin", "/wrong timeoutForGin policy.MaxRun",
+	counted(t, report2.Warnings, "/wrong corsForGin", "/wrong gzipForGin Accept-Encoding", "/wrong methodOverrideForGin", "/wrong timeoutForGin policy.MaxRun",
 		"/limited timeoutForGin outside policy.MaxRun http.TimeoutHandler")
 	if report.Err() != nil || report2.Err() != nil {
 		t.Errorf("errors are %v and %v", report.Err(), report2.Err())

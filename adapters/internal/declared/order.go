@@ -15,7 +15,7 @@ var misplaced = []struct {
 	reason string
 }{
 	{[]string{"cors"}, "a browser cannot read the guard's own responses, and a replay names the first request's origin"},
-	{[]string{"compress", "gzip", "gzhttp", "brotli"}, "the compressed response is stored, and a retry that accepts no coding needs another"},
+	{[]string{"compress", "gzip", "gzhttp", "brotli"}, "the guard leaves it no Accept-Encoding, so it compresses nothing: outside, each client gets its own coding"},
 	{[]string{"override"}, "the guard sees the method from before the override"},
 	{[]string{"timeout"}, "it responds while the handler still runs, and a retry may run a second handler; use policy.MaxRun"},
 }
