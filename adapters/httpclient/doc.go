@@ -16,7 +16,7 @@
 //
 // # Which responses
 //
-//	429, 500, 502, 503, 504   repeated
+//	429, 500, 502, 503, 504   repeated, and an unknown 5xx
 //	408                       repeated (RFC 9110, section 15.5.9)
 //	425                       repeated (RFC 8470, section 5.2)
 //	409 with Retry-After      repeated: the first request is in progress

@@ -54,14 +54,15 @@ func (l *lasting) Close() error {
 	return err
 }
 
-// mayRepeat reports whether a status can cause another attempt.
+// mayRepeat reports whether a status can cause another attempt. An unknown 5xx, such as 524
+// of Cloudflare, counts as 500 (RFC 9110, section 15).
 func mayRepeat(status int) bool {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests,
 		http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return true
 	}
-	return false
+	return status >= http.StatusInternalServerError && http.StatusText(status) == ""
 }
 
 // replayHeader marks a stored response (core.WithReplayHeader has this default).

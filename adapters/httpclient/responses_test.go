@@ -10,15 +10,16 @@ import (
 	"github.com/oncekey/oncekey/internal/testkit"
 )
 
-// Case 67: every other status ends the call with its response.
+// Case 67: every other status ends the call with its response, but an unknown 5xx counts as 500
+// (RFC 9110, section 15).
 func TestWhichResponsesAreRepeated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		repeated := map[int]bool{408: true, 425: true, 429: true, 500: true, 502: true, 503: true, 504: true}
-		for code := 200; code < 600; code++ {
+		for code := 200; code <= 600; code++ {
 			shop := serverThat(step{status: code, body: "first"}, step{status: http.StatusCreated, body: "second"})
 			got := send(transportTo(t, shop), newRequest(t, "", "{}"))
-			if repeated[code] {
+			if repeated[code] || http.StatusText(code) == "" && code >= 500 {
 				got.expect(t, http.StatusCreated, "second")
 				shop.expectAttempts(t, 2)
 			} else {
