@@ -60,10 +60,12 @@ func buffered(ctx context.Context, body io.ReadCloser, most int64) *source {
 		return &source{first: joined{io.MultiReader(bytes.NewReader(head), body), body}}
 	}
 	body.Close()
-	return &source{
-		again:      func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(head)), nil },
-		repeatable: true,
-	}
+	return &source{repeatable: true, again: func() (io.ReadCloser, error) {
+		if len(head) == 0 {
+			return http.NoBody, nil // over HTTP/2 any other body has an unknown length
+		}
+		return io.NopCloser(bytes.NewReader(head)), nil
+	}}
 }
 
 // open returns the body of the next attempt. The attempt closes the body.

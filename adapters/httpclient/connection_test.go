@@ -123,6 +123,18 @@ func TestRequestIsRepeatedAfterACutResponse(t *testing.T) {
 	}
 }
 
+// docs/problems.md, body_unreadable: an empty body has a length of 0, also over HTTP/2, which
+// would leave the length of a reader open.
+func TestEmptyBodyHasALength(t *testing.T) {
+	t.Parallel()
+	server := startServer(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.ContentLength) }, startHTTP2)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, io.MultiReader())
+	if err != nil {
+		t.Fatal(err)
+	}
+	send(transportTo(t, server.Client().Transport), request).expect(t, http.StatusOK, "0")
+}
+
 // The caller gets a streaming response from its first byte on, for as long as the caller
 // reads.
 func TestStreamedResponse(t *testing.T) {
