@@ -17,52 +17,39 @@ import (
 
 // settleCommand settles an abandoned key for an operator.
 type settleCommand struct {
-	subject
-	Happened     bool   `xor:"found" required:"" help:"The operation happened: retries get 409 not_replayable, and never run."`
-	DidNotHappen bool   `xor:"found" required:"" help:"The operation did not happen, and will not: the next retry runs."`
-	Why          string `required:"" placeholder:"TEXT" help:"The reason, such as a ticket's number. The log keeps it."`
-	YesRunAgain  string `placeholder:"RECORD" help:"The record's first 8 digits, in place of typing them."`
+	change
+	Happened     bool `xor:"found" required:"" help:"The operation happened: retries get 409 not_replayable, and never run."`
+	DidNotHappen bool `xor:"found" required:"" help:"The operation did not happen, and will not: the next retry runs."`
 }
 
 // Run implements the command.
-func (c *settleCommand) Run(ctx context.Context, out *printer, where *place) error {
-	from, err := where.page(out)
-	if err != nil {
-		return err
-	}
-	change := change{subject: c.subject, why: c.Why, yes: c.YesRunAgain, found: "happened", needs: "abandoned"}
+func (c *settleCommand) Run(ctx context.Context, out *printer, from *page) error {
+	found := "happened"
 	if c.DidNotHappen {
-		change.found = "did-not-happen"
+		found = "did-not-happen"
 	}
-	return change.make(ctx, out, from)
+	return c.make(ctx, out, from, found, true)
 }
 
 // forgetCommand removes a record.
-type forgetCommand struct {
-	subject
-	Why         string `required:"" placeholder:"TEXT" help:"The reason, such as a ticket's number. The log keeps it."`
-	YesRunAgain string `placeholder:"RECORD" help:"The record's first 8 digits, in place of typing them."`
-}
+type forgetCommand struct{ change }
 
 // Run implements the command. An abandoned key is settled as not happened: the comparison
 // with the record is then one step with the change.
-func (c *forgetCommand) Run(ctx context.Context, out *printer, where *place) error {
-	from, err := where.page(out)
-	if err != nil {
-		return err
-	}
-	return (&change{subject: c.subject, why: c.Why, yes: c.YesRunAgain, found: "did-not-happen"}).make(ctx, out, from)
+func (c *forgetCommand) Run(ctx context.Context, out *printer, from *page) error {
+	return c.make(ctx, out, from, "did-not-happen", false)
 }
 
 // change is a change by hand.
 type change struct {
 	subject
-	why, yes, found string
-	needs           string // the state that the record must have, or "": a finished one is forgotten
+	Why         string `required:"" placeholder:"TEXT" help:"The reason, such as a ticket's number. The log keeps it."`
+	YesRunAgain string `placeholder:"RECORD" help:"The record's first 8 digits, in place of typing them."`
 }
 
-func (c *change) make(ctx context.Context, out *printer, from *page) error {
-	if strings.TrimSpace(c.why) == "" {
+// make settles an abandoned key as the operator has found. It forgets a finished record, unless mustSettle.
+func (c *change) make(ctx context.Context, out *printer, from *page, found string, mustSettle bool) error {
+	if strings.TrimSpace(c.Why) == "" {
 		return usage("--why is empty: say why, for example by a ticket's number")
 	}
 	record, err := c.find(ctx, from)
@@ -75,17 +62,17 @@ func (c *change) make(ctx context.Context, out *printer, from *page) error {
 	if out.isTable() {
 		out.headline(record)
 	}
-	action, err := c.action(record)
+	action, err := actionOn(record, mustSettle)
 	if err != nil {
 		return err
 	}
-	if c.found == "did-not-happen" {
+	if found == "did-not-happen" {
 		if err := c.confirm(ctx, out, record.Record); err != nil {
 			return err
 		}
 	}
 	form := url.Values{
-		"found": {c.found}, "why": {c.why}, "confirm": {short(record.Record)},
+		"found": {found}, "why": {c.Why}, "confirm": {short(record.Record)},
 		"attempt": {strconv.FormatUint(record.Attempt, 10)},
 	}
 	after := new(inspector.Record)
@@ -96,18 +83,18 @@ func (c *change) make(ctx context.Context, out *printer, from *page) error {
 	case status == http.StatusConflict || status == http.StatusUnprocessableEntity:
 		return errors.New(after.Notice)
 	}
-	return out.changed(after, c.found)
+	return out.changed(after, found)
 }
 
-// action returns the page's action for the record, or why there is none.
-func (c *change) action(record *inspector.Record) (string, error) {
+// actionOn returns the page's action for the record, or why there is none.
+func actionOn(record *inspector.Record, mustSettle bool) (string, error) {
 	switch {
 	case record.State == "in_progress":
 		lease := time.Duration(record.LeaseLeft) * time.Millisecond
 		return "", fmt.Errorf("refused: its lease ends in %s, so its handler may be running; nothing was changed", span(lease))
 	case record.State == "abandoned":
 		return "settle", nil
-	case c.needs != "":
+	case mustSettle:
 		return "", fmt.Errorf("refused: the record is %s, and only an abandoned one can be settled; nothing was changed", record.State)
 	default:
 		return "forget", nil
@@ -117,9 +104,9 @@ func (c *change) action(record *inspector.Record) (string, error) {
 // confirm asks the operator to type the record's first digits, unless the command line has
 // them.
 func (c *change) confirm(ctx context.Context, out *printer, id string) error {
-	if c.yes != "" {
-		if c.yes != short(id) {
-			return usage("--yes-run-again is %q: give the record's first %d digits, %s", c.yes, idDigits, short(id))
+	if c.YesRunAgain != "" {
+		if c.YesRunAgain != short(id) {
+			return usage("--yes-run-again is %q: give the record's first %d digits, %s", c.YesRunAgain, idDigits, short(id))
 		}
 		return nil
 	}

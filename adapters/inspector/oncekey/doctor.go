@@ -12,11 +12,7 @@ import (
 type doctorCommand struct{}
 
 // Run implements the command.
-func (*doctorCommand) Run(ctx context.Context, out *printer, where *place) error {
-	from, err := where.page(out)
-	if err != nil {
-		return err
-	}
+func (*doctorCommand) Run(ctx context.Context, out *printer, where *place, from *page) error {
 	found := new(inspector.Doctor)
 	if _, err := from.get(ctx, "doctor", nil, found); err != nil {
 		return err
@@ -39,16 +35,8 @@ func (*doctorCommand) Run(ctx context.Context, out *printer, where *place) error
 
 // findings writes one line for each check, and its advice below.
 func (p *printer) findings(found *inspector.Doctor) error {
-	switch p.format {
-	case "json":
-		return p.document(found)
-	case "ndjson":
-		for _, one := range found.Findings {
-			if err := p.document(one); err != nil {
-				return err
-			}
-		}
-		return nil
+	if !p.isTable() {
+		return documents(p, found, found.Findings)
 	}
 	for _, one := range brief(found.Findings) {
 		p.emphasized("", one.Grade, fmt.Sprintf("%*s%s: %s", max(1, 9-len(one.Grade)), "", one.Check, one.Seen))

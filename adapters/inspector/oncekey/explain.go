@@ -11,17 +11,15 @@ import (
 
 // explainCommand says what a retry would get.
 type explainCommand struct {
-	Scope   string   `placeholder:"TEXT" env:"ONCEKEY_SCOPE" help:"Whose key it is: the text that the program's scope returns. Default: that of core.SharedScope."`
-	Request string   `arg:"" help:"The request, such as \"POST /payments?channel=app\"."`
-	Key     string   `arg:"" help:"The key as the client sends it."`
-	Body    string   `placeholder:"TEXT" help:"The retry's body; @retry.json reads a file, and - the standard input."`
-	Type    string   `default:"application/json" help:"The retry's Content-Type."`
-	Header  []string `placeholder:"NAME: VALUE" sep:"none" help:"A header that the policy includes."`
-	Route   string   `placeholder:"PATTERN" help:"The route whose policy decides, where the request does not tell."`
+	keyed
+	Body   string   `placeholder:"TEXT" help:"The retry's body; @retry.json reads a file, and - the standard input."`
+	Type   string   `default:"application/json" help:"The retry's Content-Type."`
+	Header []string `placeholder:"NAME: VALUE" sep:"none" help:"A header that the policy includes."`
+	Route  string   `placeholder:"PATTERN" help:"The route whose policy decides, where the request does not tell."`
 }
 
 // Run implements the command.
-func (c *explainCommand) Run(ctx context.Context, out *printer, where *place) error {
+func (c *explainCommand) Run(ctx context.Context, out *printer, where *place, from *page) error {
 	body, err := c.body(ctx, out)
 	if err != nil {
 		return usage("--body: %v", err)
@@ -31,11 +29,7 @@ func (c *explainCommand) Run(ctx context.Context, out *printer, where *place) er
 			return usage("--header is %q: give NAME: VALUE, such as \"X-Version: 2\"", line)
 		}
 	}
-	from, err := where.page(out)
-	if err != nil {
-		return err
-	}
-	form := (&subject{Scope: c.Scope, Names: []string{c.Request, c.Key}}).form()
+	form := c.form()
 	form.Set("type", c.Type)
 	form.Set("headers", strings.Join(c.Header, "\n"))
 	form.Set("route", c.Route)

@@ -25,11 +25,7 @@ type listCommand struct {
 }
 
 // Run implements the command.
-func (c *listCommand) Run(ctx context.Context, out *printer, where *place) error {
-	from, err := where.page(out)
-	if err != nil {
-		return err
-	}
+func (c *listCommand) Run(ctx context.Context, out *printer, from *page) error {
 	query := c.query()
 	all := &inspector.Records{Records: []inspector.Row{}} // an empty list in JSON is no null
 	for {
@@ -79,16 +75,8 @@ type listed struct {
 
 // records writes a list.
 func (p *printer) records(all *inspector.Records) error {
-	switch p.format {
-	case "json":
-		return p.document(listed{all.Records, all.LookedAt, all.Next})
-	case "ndjson":
-		for _, one := range all.Records {
-			if err := p.document(one); err != nil {
-				return err
-			}
-		}
-		return nil
+	if !p.isTable() {
+		return documents(p, listed{all.Records, all.LookedAt, all.Next}, all.Records)
 	}
 	rows := [][]string{{"RECORD", "STATE", "ROUTE", "ATTEMPT", "STATUS", "CLAIMED", "LEASE", "KEPT FOR", "HOLDER"}}
 	for _, one := range all.Records {

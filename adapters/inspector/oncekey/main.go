@@ -125,6 +125,9 @@ func run(ctx context.Context, args []string, w world) (code int) {
 	p.format = line.Output
 	defer line.Place.close()
 	parsed.BindTo(ctx, (*context.Context)(nil))
+	if err := parsed.BindToProvider(line.Place.page); err != nil { // only for commands that take a page
+		return p.exitCode(err)
+	}
 	return p.exitCode(parsed.Run(p, &line.Place, parser.Model))
 }
 

@@ -9,11 +9,7 @@ import (
 )
 
 // hashCommand prints the names of a key.
-type hashCommand struct {
-	Scope   string `placeholder:"TEXT" env:"ONCEKEY_SCOPE" help:"Whose key it is: the text that the program's scope returns. Default: that of core.SharedScope."`
-	Request string `arg:"" help:"The request, such as \"POST /payments\"."`
-	Key     string `arg:"" help:"The key as the client sends it."`
-}
+type hashCommand struct{ keyed }
 
 // named is the JSON of the names of a key.
 type named struct {
@@ -33,7 +29,7 @@ func (c *hashCommand) Run(ctx context.Context, out *printer, where *place) error
 		return err
 	}
 	record := new(inspector.Record)
-	if _, err := from.post(ctx, "find", (&subject{Scope: c.Scope, Names: []string{c.Request, c.Key}}).form(), record); err != nil {
+	if _, err := from.post(ctx, "find", c.form(), record); err != nil {
 		return err
 	}
 	names := named{record.Record, event.KeyHash(key), event.KeyHash(c.Scope)}

@@ -99,6 +99,19 @@ func (p *printer) document(result any) error {
 	return encoder.Encode(result)
 }
 
+// documents writes a result as JSON: as a whole, or each part in a line of its own.
+func documents[T any](p *printer, whole any, parts []T) error {
+	if p.format == "json" {
+		return p.document(whole)
+	}
+	for _, one := range parts {
+		if err := p.document(one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (p *printer) line(format string, args ...any) {
 	fmt.Fprintln(p.out, safe(strings.TrimRight(fmt.Sprintf(format, args...), " ")))
 }
@@ -148,26 +161,18 @@ func span(d time.Duration) string {
 	case d < time.Second:
 		return d.Round(time.Millisecond).String()
 	case d < time.Hour:
-		return strings.TrimSuffix(d.Round(time.Second).String(), "m0s") + minutes(d.Round(time.Second))
+		return withoutZero(d.Round(time.Second).String(), "m0s")
 	default:
-		text := strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
-		return strings.TrimSuffix(text, "h0m") + hours(d.Round(time.Minute))
+		return withoutZero(withoutZero(d.Round(time.Minute).String(), "m0s"), "h0m")
 	}
 }
 
-// minutes and hours restore the unit that span has cut with its zeros.
-func minutes(d time.Duration) string {
-	if d >= time.Minute && d%time.Minute == 0 {
-		return "m"
+// withoutZero returns a duration's text without its last unit, if the text ends with this zero.
+func withoutZero(text, zero string) string {
+	if before, ends := strings.CutSuffix(text, zero); ends {
+		return before + zero[:1]
 	}
-	return ""
-}
-
-func hours(d time.Duration) string {
-	if d%time.Hour == 0 {
-		return "h"
-	}
-	return ""
+	return text
 }
 
 // ago returns the time since t, or a hyphen for the zero time.

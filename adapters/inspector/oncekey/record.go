@@ -41,7 +41,7 @@ func (s *subject) look(ctx context.Context, from *page) (*inspector.Record, erro
 	record := new(inspector.Record)
 	switch {
 	case len(s.Names) == 2:
-		_, err := from.post(ctx, "find", s.form(), record)
+		_, err := from.post(ctx, "find", keyed{s.Scope, s.Names[0], s.Names[1]}.form(), record)
 		return record, err
 	case len(s.Names) > 2:
 		return nil, usage("%d names are given: give a record's id, or a request in quotes, such as \"POST /payments\", and its key", len(s.Names))
@@ -60,9 +60,16 @@ func (s *subject) look(ctx context.Context, from *page) (*inspector.Record, erro
 	}
 }
 
+// keyed names a record as its client did: by a request and its key.
+type keyed struct {
+	Scope   string `placeholder:"TEXT" env:"ONCEKEY_SCOPE" help:"Whose key it is: the text that the program's scope returns. Default: that of core.SharedScope."`
+	Request string `arg:"" help:"The request, such as \"POST /payments?channel=app\"."`
+	Key     string `arg:"" help:"The key as the client sends it."`
+}
+
 // form is the request and the key, as the page reads them.
-func (s *subject) form() url.Values {
-	return url.Values{"scope": {s.Scope}, "target": {s.Names[0]}, "key": {s.Names[1]}}
+func (k keyed) form() url.Values {
+	return url.Values{"scope": {k.Scope}, "target": {k.Request}, "key": {k.Key}}
 }
 
 // complete returns the only id that begins with these digits: first among the records in
@@ -116,11 +123,7 @@ type showCommand struct {
 }
 
 // Run implements the command.
-func (c *showCommand) Run(ctx context.Context, out *printer, where *place) error {
-	from, err := where.page(out)
-	if err != nil {
-		return err
-	}
+func (c *showCommand) Run(ctx context.Context, out *printer, where *place, from *page) error {
 	record, err := c.find(ctx, from)
 	if err != nil {
 		return err

@@ -16,18 +16,12 @@ type verified struct {
 
 // verified writes the probes, and then the rules of each protocol.
 func (p *printer) verified(seen *verify.Seen, found []*verify.Findings) error {
-	switch p.format {
-	case "json":
-		return p.document(verified{seen.Rows(), found, seen.Stopped})
-	case "ndjson":
+	if !p.isTable() {
+		var rules []verify.Finding
 		for _, of := range found {
-			for _, one := range of.Rules {
-				if err := p.document(one); err != nil {
-					return err
-				}
-			}
+			rules = append(rules, of.Rules...)
 		}
-		return nil
+		return documents(p, verified{seen.Rows(), found, seen.Stopped}, rules)
 	}
 	rows := [][]string{{"PROBE", "EFFECTS", "RESPONSES"}}
 	for _, one := range seen.Rows() {
