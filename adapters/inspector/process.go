@@ -42,14 +42,11 @@ const readyWithin = 2 * time.Second
 func (p *Page) running(v visit) (screen, error) {
 	ctx, cancel := context.WithTimeout(v.Context(), readyWithin)
 	defer cancel()
-	shown := &Process{Instance: p.records.Instance(), Runs: []LiveRun{}}
+	shown := &Process{Instance: p.records.Instance(), Runs: []LiveRun{}, Unsettled: p.waiting()}
 	if err := p.engine.Ready(ctx); err != nil {
 		shown.NotReady = err.Error()
 	}
 	for _, run := range p.engine.Running() {
-		if run.Unsettled > 0 {
-			shown.Unsettled++
-		}
 		shown.Runs = append(shown.Runs, LiveRun{
 			Record: run.Record, Endpoint: run.Endpoint.String(), Attempt: run.Attempt, For: run.For.Milliseconds(),
 			LeaseLeft: run.LeaseLeft.Milliseconds(), Unsettled: run.Unsettled.Milliseconds(), Waiting: run.Waiting, Run: run,

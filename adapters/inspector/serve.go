@@ -84,18 +84,13 @@ func (p *Page) storeUnreachable(err error) *Fault {
 	unreachable := &Fault{
 		Status: http.StatusServiceUnavailable, Title: "The store cannot be reached", Cause: err.Error(),
 		Detail: fmt.Sprintf("Of this service's guarded routes, %d respond with 503 meanwhile (FailClosed), and %d run unprotected (FailOpen).", closed, open),
-		Advice: "Mend the store, then try again.",
+		Advice: "Mend the store, then try again.", Unsettled: p.waiting(),
 	}
 	switch {
 	case errors.Is(err, storage.ErrStoreForbidden):
 		unreachable.Title, unreachable.Detail = "The store refuses this process", "Guarded routes respond with 503 meanwhile, with FailOpen too."
 	case closed+open == 0: // as over the command's own store
 		unreachable.Detail = "Guarded routes respond with 503 meanwhile (FailClosed), or run unprotected (FailOpen)."
-	}
-	for _, run := range p.engine.Running() {
-		if run.Unsettled > 0 {
-			unreachable.Unsettled++
-		}
 	}
 	return unreachable
 }

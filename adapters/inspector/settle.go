@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,8 +18,12 @@ const (
 	didNotHappen = "did-not-happen"
 )
 
-// readForm reads the fields of a change by hand.
-func readForm(v visit, id string, choices ...string) (f form, ok bool) {
+// readForm reads the fields of a change by hand, and the attempt that the operator has seen.
+func readForm(v visit, choices ...string) (f form, attempt uint64, err error) {
+	attempt, err = strconv.ParseUint(v.PostForm.Get("attempt"), 10, 64)
+	if err != nil {
+		return f, 0, fault(http.StatusBadRequest, "The form names no attempt", "Open the record again, and use its form.")
+	}
 	f = form{Found: v.PostForm.Get("found"), Why: strings.TrimSpace(v.PostForm.Get("why")), Confirm: strings.TrimSpace(v.PostForm.Get("confirm"))}
 	switch {
 	case f.Why == "":
@@ -26,61 +31,48 @@ func readForm(v visit, id string, choices ...string) (f form, ok bool) {
 	case len(f.Why) > core.MaxReason:
 		f.WhyFault = fmt.Sprintf("Say why in at most %d bytes: yours has %d.", core.MaxReason, len(f.Why))
 	}
-	if f.Confirm != short(id) {
-		f.ConfirmFault = "Type the first 8 digits of this record: " + short(id) + "."
+	if digits := short(v.PathValue("id")); f.Confirm != digits {
+		f.ConfirmFault = "Type the first 8 digits of this record: " + digits + "."
 	}
-	if len(choices) > 0 && f.Found != choices[0] && f.Found != choices[1] {
+	if len(choices) > 0 && !slices.Contains(choices, f.Found) {
 		f.FoundFault = "Say what you found."
 	}
-	return f, !f.Faulty()
-}
-
-// attemptOf returns the attempt that the operator has seen.
-func attemptOf(v visit) (uint64, error) {
-	attempt, err := strconv.ParseUint(v.PostForm.Get("attempt"), 10, 64)
-	if err != nil {
-		return 0, fault(http.StatusBadRequest, "The form names no attempt", "Open the record again, and use its form.")
-	}
-	return attempt, nil
+	return f, attempt, nil
 }
 
 // settle ends an abandoned key for the operator.
 func (p *Page) settle(v visit) (screen, error) {
-	id := v.PathValue("id")
-	attempt, err := attemptOf(v)
-	if err != nil {
+	filled, attempt, err := readForm(v, happened, didNotHappen)
+	switch {
+	case err != nil:
 		return screen{}, err
-	}
-	filled, ok := readForm(v, id, happened, didNotHappen)
-	if !ok {
-		return p.again(v, id, filled)
+	case filled.Faulty():
+		return p.again(v, filled)
 	}
 	confirmation, notice := storage.Happened, "happened"
 	if filled.Found == didNotHappen {
 		confirmation, notice = storage.DidNotHappen, "not-happened"
 	}
-	err = p.records.Settle(v.Context(), id, attempt, confirmation, core.ByHand{Operator: v.operator.Name, Reason: filled.Why})
-	return p.changed(v, id, notice, err)
+	err = p.records.Settle(v.Context(), v.PathValue("id"), attempt, confirmation, core.ByHand{Operator: v.operator.Name, Reason: filled.Why})
+	return p.changed(v, notice, err)
 }
 
 // forget removes a finished record.
 func (p *Page) forget(v visit) (screen, error) {
-	id := v.PathValue("id")
-	attempt, err := attemptOf(v)
-	if err != nil {
+	filled, attempt, err := readForm(v)
+	switch {
+	case err != nil:
 		return screen{}, err
+	case filled.Faulty():
+		return p.again(v, filled)
 	}
-	filled, ok := readForm(v, id)
-	if !ok {
-		return p.again(v, id, filled)
-	}
-	_, err = p.records.Forget(v.Context(), id, attempt, storage.RerunIsSafe, core.ByHand{Operator: v.operator.Name, Reason: filled.Why})
-	return p.changed(v, id, "forgotten", err)
+	_, err = p.records.Forget(v.Context(), v.PathValue("id"), attempt, storage.RerunIsSafe, core.ByHand{Operator: v.operator.Name, Reason: filled.Why})
+	return p.changed(v, "forgotten", err)
 }
 
 // again shows the record with the faults of the form.
-func (p *Page) again(v visit, id string, filled form) (screen, error) {
-	shown, err := p.show(v, id, false)
+func (p *Page) again(v visit, filled form) (screen, error) {
+	shown, err := p.show(v, v.PathValue("id"), false)
 	if data, isRecord := shown.data.(*Record); err == nil && isRecord {
 		data.Form = filled
 		data.Notice = strings.TrimSpace(filled.FoundFault + " " + filled.WhyFault + " " + filled.ConfirmFault)
@@ -90,7 +82,8 @@ func (p *Page) again(v visit, id string, filled form) (screen, error) {
 }
 
 // changed shows the record after a change, or why there was none.
-func (p *Page) changed(v visit, id, notice string, err error) (screen, error) {
+func (p *Page) changed(v visit, notice string, err error) (screen, error) {
+	id := v.PathValue("id")
 	running := errors.Is(err, core.ErrStillRunning)
 	if err != nil && !running && !errors.Is(err, storage.ErrNotAbandoned) {
 		return screen{}, err
