@@ -8,7 +8,7 @@ type builder struct {
 	matcher matcher
 	label   []byte    // one query or media type at a time
 	decoded []byte    // one name or value of a form at a time
-	hash    hash.Hash // of sumSorted, on first use
+	hash    hash.Hash // of sum, on first use
 
 	// For sketches:
 	of        kind   // kind of the body

@@ -71,8 +71,8 @@
 // counts byte by byte. Unicode normalisation is not applied.
 //
 // A reading takes about as much memory as its request, and up to 64 bytes for each member
-// of one object and each pair of a form. A document of more than 128 KiB is sorted while
-// it is hashed, without a second copy.
+// of one object and each pair of a form. A document is sorted while it is hashed, without
+// a second copy.
 //
 // # Sources
 //

@@ -1,27 +1,27 @@
 package fingerprint
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"encoding/binary"
-	"io"
 	"slices"
 )
 
 // draft holds the text to hash: frames and canonical text. The members of a JSON
-// object or form first stand in input order; arrange or writeSorted sorts all groups at
-// the end. Every byte therefore moves once at any depth. Sorting each object at its end would
-// move the innermost members once per enclosing level. The zero value is ready for
-// use.
+// object or form stand in input order, and writeSorted sorts all groups at the end. Every
+// byte therefore moves once at any depth, and there is no second copy of a large body.
+// Sorting each object at its end would move the innermost members once per enclosing
+// level. The zero value is ready for use.
 type draft struct {
 	text    []byte
-	spare   []byte   // work space of arrange and writeSorted
+	spare   []byte   // work space of move
 	open    []member // members of open groups, innermost last
 	settled []member // members of unordered groups, sorted by group
 	groups  []group  // unordered groups, sorted by end
 	folds   bool     // names belong to JSON members and are compared by their folds
 
-	sorter sorter // of writeSorted
+	pieces *bufio.Writer // of writeSorted, on first use
 
 	folded        []byte // work space of sortFolded
 	foldedMembers []foldedMember
@@ -192,10 +192,9 @@ func (d *draft) frameLength(content, length int) {
 	binary.BigEndian.PutUint64(d.text[content-frameHeader:], uint64(length))
 }
 
-// cut removes the text from an offset on, and all groups, which lie in that text.
+// cut removes the text from an offset on, and its groups.
 func (d *draft) cut(from int) {
-	d.text = d.text[:from]
-	d.open, d.settled, d.groups = d.open[:0], d.settled[:0], d.groups[:0]
+	d.text, d.open, d.groups = d.text[:from], d.open[:0], d.groups[:d.groupsBefore(uint32(from)+1)]
 }
 
 func (d *draft) reset() {
@@ -236,27 +235,4 @@ func (d *draft) sortFolded(members []member) {
 	for i := range members {
 		members[i] = d.foldedMembers[i].member
 	}
-}
-
-// sorter collects sorted text. With a writer it passes the text on when the buffer is
-// full. Otherwise the buffer has the capacity for the whole text.
-type sorter struct {
-	buffer []byte
-	to     io.Writer
-}
-
-func (s *sorter) put(text []byte) {
-	if s.to != nil && len(s.buffer)+len(text) > cap(s.buffer) {
-		s.flush()
-		if len(text) > cap(s.buffer) {
-			_, _ = s.to.Write(text) // a hash returns no errors
-			return
-		}
-	}
-	s.buffer = append(s.buffer, text...)
-}
-
-func (s *sorter) flush() {
-	_, _ = s.to.Write(s.buffer)
-	s.buffer = s.buffer[:0]
 }

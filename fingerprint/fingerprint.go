@@ -46,28 +46,18 @@ func (b *builder) headers(fields []HeaderField) {
 	b.draft.endFrame(content)
 }
 
-// sum hashes the draft and then raw.
+// sum hashes the draft, with its members sorted, and then raw.
 func (b *builder) sum(raw []byte, digest *[sha256.Size]byte) {
-	switch {
-	case len(b.draft.groups) > 0:
-		b.sumSorted(digest)
-	case len(raw) == 0:
+	if len(b.draft.groups)+len(raw) == 0 {
 		*digest = sha256.Sum256(b.draft.text)
-	default:
-		sum := sha256.New()
-		sum.Write(b.draft.text)
-		sum.Write(raw) // saves a copy
-		sum.Sum(digest[:0])
+		return
 	}
-}
-
-// sumSorted hashes a draft whose body is not arranged.
-func (b *builder) sumSorted(digest *[sha256.Size]byte) {
 	if b.hash == nil {
 		b.hash = sha256.New()
 	}
 	b.hash.Reset()
 	b.draft.writeSorted(b.hash, span{0, uint32(len(b.draft.text))}, len(b.draft.groups))
+	b.hash.Write(raw) // saves a copy
 	b.hash.Sum(digest[:0])
 }
 
@@ -91,7 +81,6 @@ func (b *builder) query(raw string) {
 		b.draft.text = appendFrame(b.draft.text, string(kindForm))
 		content := b.draft.beginFrame()
 		if b.form(b.label) {
-			b.draft.arrange(content)
 			b.queryText = b.draft.endFrame(content)
 			return
 		}
@@ -110,9 +99,6 @@ func (b *builder) body(contentType string, body []byte) (raw []byte) {
 		before := len(b.draft.text)
 		content := b.heading(&media, of)
 		if b.canonical(of, &media, body) {
-			if len(b.draft.text)-content <= maxArranged {
-				b.draft.arrange(content)
-			}
 			b.of, b.bodyText = of, b.draft.endFrame(content)
 			return nil
 		}

@@ -15,8 +15,8 @@ var (
 	errTooLong = fmt.Errorf("the document is longer than %d MiB", maxCanonical>>20)
 )
 
-// json appends the canonical form of source to the draft, with members not yet
-// arranged. It returns an error if source is not JSON or is nested too deep; the
+// json appends the canonical form of source to the draft, with members in input order
+// where they have groups. It returns an error if source is not JSON or is nested too deep; the
 // draft may then end in partial text.
 //
 // The canonical form has equal content: no white space, members sorted by name, strings

@@ -34,7 +34,7 @@ func TestLargeDocumentsOutOfOrder(t *testing.T) {
 	t.Parallel()
 	g := newGenerator(87)
 	for _, test := range []struct{ depth, leaf int }{
-		{1, 20_000}, {2, 10}, {2, 1200}, {2, 1400}, {3, 100}, {3, 300}, {4, 20}, {4, 60}, // below and above 128 KiB
+		{1, 20_000}, {2, 10}, {2, 1200}, {2, 1400}, {3, 100}, {3, 300}, {4, 20}, {4, 60},
 	} {
 		t.Run(fmt.Sprint(test), func(t *testing.T) {
 			write := func(order func(names []string)) fingerprint.Request {
@@ -108,5 +108,24 @@ func TestLargeValuesInPieces(t *testing.T) {
 		if names, missing := differences(document(sorted), document(reversed), nil); len(names) > 0 || missing > 0 {
 			t.Errorf("the members %q differ, and %d are missing", names, missing)
 		}
+	}
+}
+
+// The order of a long query counts beside no body, not even one that was first read as JSON.
+func TestLongQueryBesideABrokenBody(t *testing.T) {
+	t.Parallel()
+	var pairs []string
+	for i := range 200 {
+		pairs = append(pairs, fmt.Sprintf("name%03d=%d", i, i))
+	}
+	of := func() string {
+		r := jsonRequest(`{"b":1,"a":2`)
+		r.RawQuery = strings.Join(pairs, "&")
+		return fingerprint.Of(r, nil)
+	}
+	sorted := of()
+	slices.Reverse(pairs)
+	if of() != sorted {
+		t.Error("a query in another order is another request")
 	}
 }
