@@ -142,18 +142,14 @@ type client struct {
 func (c *client) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, request mcp.Request) (mcp.Result, error) {
 		session, _ := request.GetSession().(*mcp.ClientSession)
-		params, is := request.GetParams().(*mcp.CallToolParams)
-		if session == nil || method != listTools && !is {
-			return next(ctx, method, request)
+		if params, is := request.GetParams().(*mcp.CallToolParams); is && session != nil {
+			return c.call(ctx, next, session, params)
 		}
-		if method == listTools {
-			result, err := next(ctx, method, request)
-			if listed, is := result.(*mcp.ListToolsResult); is && err == nil {
-				c.lists.learn(session, listed.Tools)
-			}
-			return result, err
+		result, err := next(ctx, method, request)
+		if listed, is := result.(*mcp.ListToolsResult); is && err == nil && session != nil {
+			c.lists.learn(session, listed.Tools)
 		}
-		return c.call(ctx, next, session, params)
+		return result, err
 	}
 }
 

@@ -16,10 +16,13 @@ import (
 // Guard guards the tools of a table. It is immutable and safe for concurrent use. One
 // guard may serve several servers, and servers that are made for each request.
 type Guard struct {
-	settings settings
-	tools    map[string]*tool
-	rows     []policy.Declaration // in the order of the table
-	places   []KeyPlace
+	engine            *core.Engine
+	tools             map[string]*tool
+	rows              []policy.Declaration // in the order of the table
+	places            []KeyPlace
+	onReplay          func(*mcp.CallToolResult, *mcp.CallToolRequest) // nil: none
+	problemsAsResults bool
+	adcp              bool
 	// notCompared are members of the arguments that belong to a protocol's envelope.
 	notCompared []string
 }
@@ -49,7 +52,7 @@ func KeyIn(places ...KeyPlace) Option {
 // JSON-RPC error with the code -32000.
 func ProblemsAsResults() Option {
 	return func(g *Guard) error {
-		g.settings.problemsAsResults = true
+		g.problemsAsResults = true
 		return nil
 	}
 }
@@ -65,7 +68,7 @@ func OnReplay(change func(result *mcp.CallToolResult, call *mcp.CallToolRequest)
 		if change == nil {
 			return errors.New("OnReplay is given nil: give a function, or leave the option out")
 		}
-		g.settings.onReplay = change
+		g.onReplay = change
 		return nil
 	}
 }
@@ -107,7 +110,7 @@ func ACP() Option {
 // tool itself sends the context back with its own responses.
 func AdCP() Option {
 	return func(g *Guard) error {
-		g.settings.problemsAsResults, g.settings.adcp = true, true
+		g.problemsAsResults, g.adcp = true, true
 		return nil
 	}
 }
@@ -123,7 +126,7 @@ func New(engine *core.Engine, table *policy.Table, opts ...Option) (*Guard, erro
 	case table == nil:
 		return nil, errors.New("idemmcp: the table is nil: give the table from policy.NewTable")
 	}
-	g := &Guard{settings: settings{engine: engine}, tools: make(map[string]*tool), places: DefaultKeyPlaces(engine)}
+	g := &Guard{engine: engine, tools: make(map[string]*tool), places: DefaultKeyPlaces(engine)}
 	var all []error
 	for i, opt := range opts {
 		if opt == nil {
@@ -156,7 +159,7 @@ func (g *Guard) add(place string, row *policy.Declaration) error {
 	if len(row.Policy.RedactFields) > 0 {
 		return &policy.FieldError{Field: "RedactFields", Value: row.Policy.RedactFields, Want: "left out, because the text of a result repeats its structured content"}
 	}
-	route, err := g.settings.engine.RouteWith(core.Declaration{Place: place, WriteProblem: writeProblem}, policy.From(row.Policy))
+	route, err := g.engine.RouteWith(core.Declaration{Place: place, WriteProblem: writeProblem}, policy.From(row.Policy))
 	if err != nil {
 		return err
 	}
@@ -180,8 +183,7 @@ func (g *Guard) add(place string, row *policy.Declaration) error {
 func (g *Guard) Receive(next mcp.MethodHandler) mcp.MethodHandler {
 	schemas := &schemas{next: next}
 	return func(ctx context.Context, method string, request mcp.Request) (mcp.Result, error) {
-		switch method {
-		case callTool:
+		if method == callTool {
 			call, is := request.(*mcp.CallToolRequest)
 			if !is {
 				return nil, fmt.Errorf("idemmcp: the request of %s is a %T: the guard needs a *mcp.CallToolRequest", method, request)
@@ -189,14 +191,12 @@ func (g *Guard) Receive(next mcp.MethodHandler) mcp.MethodHandler {
 			if called := g.tools[call.Params.Name]; called != nil {
 				return g.serve(ctx, called, call, schemas)
 			}
-		case listTools:
-			result, err := next(ctx, method, request)
-			if listed, is := result.(*mcp.ListToolsResult); is && err == nil {
-				return hinted(g.tools, listed), nil
-			}
-			return result, err
 		}
-		return next(ctx, method, request)
+		result, err := next(ctx, method, request)
+		if listed, is := result.(*mcp.ListToolsResult); is && err == nil {
+			return hinted(g.tools, listed), nil
+		}
+		return result, err
 	}
 }
 
@@ -204,11 +204,11 @@ func (g *Guard) Receive(next mcp.MethodHandler) mcp.MethodHandler {
 func (g *Guard) serve(ctx context.Context, called *tool, call *mcp.CallToolRequest, schemas *schemas) (mcp.Result, error) {
 	if !called.route.Observes() && int64(len(call.Params.Arguments)) <= called.maxBytes {
 		if refusal := schemas.check(ctx, call); refusal != nil {
-			return g.settings.shown(refusal, call), nil
+			return g.shown(refusal, call), nil
 		}
 	}
-	s := newServing(&g.settings, called, call, schemas.next)
+	s := &serving{guard: g, tool: called, call: call, next: schemas.next, found: called.keys.find(call)}
 	request := s.request(ctx)
-	g.settings.engine.Serve(s, request, called.route, s)
+	g.engine.Serve(s, request, called.route, s)
 	return s.reply(request)
 }

@@ -232,7 +232,7 @@ func (f *keyFinder) read(place KeyPlace, call *mcp.CallToolRequest, document []b
 		}
 		var value any
 		if err == nil {
-			value = decoded(written)
+			_ = json.Unmarshal(written, &value) // a part of valid JSON
 		}
 		return text(place, value)
 	case meta:
@@ -240,12 +240,6 @@ func (f *keyFinder) read(place KeyPlace, call *mcp.CallToolRequest, document []b
 	default:
 		return readHeader(place.name, call)
 	}
-}
-
-// decoded returns the value of a member, which is valid JSON.
-func decoded(written []byte) (value any) {
-	_ = json.Unmarshal(written, &value)
-	return value
 }
 
 // text returns the key of a member, which is nil where the call has none.

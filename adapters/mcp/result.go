@@ -101,29 +101,28 @@ func encoded(result *mcp.CallToolResult) ([]byte, error) {
 // readResponse returns a stored response. Only a RecoverFunc without Recovered gives
 // another media type than those of this package.
 func readResponse(call *mcp.CallToolRequest, mediaType string, status int, body []byte) (*mcp.CallToolResult, error) {
-	if mediaType == errorType {
-		wire := new(jsonrpc.Error)
-		if err := json.Unmarshal(body, wire); err != nil {
-			return nil, unreadable(err)
-		}
-		return nil, wire
-	}
-	if mediaType != resultType && status >= http.StatusBadRequest {
-		wire := &jsonrpc.Error{Code: codeOfProblem, Message: http.StatusText(status)}
+	var result *mcp.CallToolResult
+	var wire *jsonrpc.Error
+	var err error
+	switch {
+	case mediaType == errorType:
+		wire = new(jsonrpc.Error)
+		err = json.Unmarshal(body, wire)
+	case mediaType != resultType && status >= http.StatusBadRequest:
+		wire = &jsonrpc.Error{Code: codeOfProblem, Message: http.StatusText(status)}
 		if json.Valid(body) {
 			wire.Data = body
 		}
+	default:
+		result, err = readResult(call, body)
+	}
+	if err != nil {
+		wire = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: fmt.Sprintf("idemmcp: the stored response cannot be read: %v", err)}
+	}
+	if wire != nil {
 		return nil, wire
 	}
-	result, err := readResult(call, body)
-	if err != nil {
-		return nil, unreadable(err)
-	}
 	return result, nil
-}
-
-func unreadable(err error) error {
-	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: fmt.Sprintf("idemmcp: the stored response cannot be read: %v", err)}
 }
 
 // stored is a result as it is stored. Why not the SDK's type: that would decode the free

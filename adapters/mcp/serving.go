@@ -22,14 +22,6 @@ import (
 // callTool is the method of MCP that calls a tool.
 const callTool = "tools/call"
 
-// settings are the parts of a guard that a call needs.
-type settings struct {
-	engine            *core.Engine
-	onReplay          func(*mcp.CallToolResult, *mcp.CallToolRequest) // nil: none
-	problemsAsResults bool
-	adcp              bool
-}
-
 // tool is a guarded tool.
 type tool struct {
 	name     string
@@ -46,7 +38,7 @@ type tool struct {
 // and the writer to which the engine responds.
 type serving struct {
 	calls.Writer
-	guard  *settings
+	guard  *Guard
 	tool   *tool
 	call   *mcp.CallToolRequest
 	next   mcp.MethodHandler
@@ -61,10 +53,6 @@ var (
 	_ http.Handler        = (*serving)(nil)
 	_ http.ResponseWriter = (*serving)(nil)
 )
-
-func newServing(g *settings, called *tool, call *mcp.CallToolRequest, next mcp.MethodHandler) *serving {
-	return &serving{guard: g, tool: called, call: call, next: next, found: called.keys.find(call)}
-}
 
 // servingKey is the context key of the call.
 type servingKey struct{}
@@ -108,7 +96,7 @@ func (s *serving) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, guarded, cancel := s.client.Limit(r.Context())
 	defer cancel()
 	returned, err := s.next(ctx, callTool, s.call)
-	result, _ := returned.(*mcp.CallToolResult)
+	result, is := returned.(*mcp.CallToolResult)
 	cause := err
 	if err == nil && result != nil {
 		cause = result.GetError()
@@ -124,22 +112,16 @@ func (s *serving) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.result = returned
-	if result == nil && !isNil(returned) { // of inner middleware, which has a type of its own
+	if returned != nil && !is { // of inner middleware, which has a type of its own
 		core.WentAround(w, http.StatusOK)
 		return
 	}
 	s.writeResult(ctx, w, result)
 }
 
-// isNil reports whether a result is absent, for which the SDK panics.
-func isNil(result mcp.Result) bool {
-	of, is := result.(*mcp.CallToolResult)
-	return result == nil || is && of == nil
-}
-
 // writeResult writes the result of the tool. A result that is absent or no JSON is stored
 // as not replayable, because its side effect has happened. The client gets an error: the
-// SDK would send no response at all.
+// SDK would panic, or send no response at all.
 func (s *serving) writeResult(ctx context.Context, w http.ResponseWriter, result *mcp.CallToolResult) {
 	if result == nil {
 		s.result, s.err = nil, errNoResult
@@ -201,8 +183,8 @@ func (s *serving) reply(request *http.Request) (mcp.Result, error) {
 }
 
 // shown returns a response of the guard as the client gets it.
-func (s *settings) shown(result *mcp.CallToolResult, call *mcp.CallToolRequest) *mcp.CallToolResult {
-	if !s.adcp {
+func (g *Guard) shown(result *mcp.CallToolResult, call *mcp.CallToolRequest) *mcp.CallToolResult {
+	if !g.adcp {
 		return result
 	}
 	return enveloped(result, call)
