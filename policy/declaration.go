@@ -38,9 +38,8 @@ const toolMethod = "TOOL"
 // isTool reports whether a name has the length and the characters that MCP recommends for
 // tools (SEP-986). Slashes are allowed too, because some servers group their tools by them.
 func isTool(name string) bool {
-	return 0 < len(name) && len(name) <= 128 && !strings.ContainsFunc(name, func(c rune) bool {
-		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("_-./", c)
-	})
+	const characters = "_-./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	return 0 < len(name) && len(name) <= 128 && strings.Trim(name, characters) == ""
 }
 
 // setRoute reads "POST /payments" or "TOOL charge".

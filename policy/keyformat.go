@@ -3,6 +3,7 @@ package policy
 import (
 	"errors"
 	"regexp"
+	"strings"
 )
 
 // KeySyntax is a format of idempotency keys. UUIDKey and KeyPattern make one. The zero
@@ -65,18 +66,6 @@ func (f KeySyntax) Expression() string {
 }
 
 func isUUID(key string) bool {
-	if len(key) != 36 {
-		return false
-	}
-	for i := range len(key) {
-		c := key[i]
-		if i == 8 || i == 13 || i == 18 || i == 23 {
-			if c != '-' {
-				return false
-			}
-		} else if lower := c | 0x20; (c < '0' || c > '9') && (lower < 'a' || lower > 'f') {
-			return false
-		}
-	}
-	return true
+	return len(key) == 36 && key[8] == '-' && key[13] == '-' && key[18] == '-' && key[23] == '-' &&
+		strings.Count(key, "-") == 4 && strings.Trim(key, "-0123456789ABCDEFabcdef") == ""
 }
