@@ -34,7 +34,11 @@ type attempt struct {
 	ends    time.Time     // of its context; zero: no deadline
 	gone    chan struct{} // closed when the connection has ended
 
-	// The mutex of the world guards these.
+	told // guarded by the mutex of the world
+}
+
+// told is what an attempt tells beside its response.
+type told struct {
 	lost     string // the reason for which the client has no response
 	code     string // of the engine's problem
 	replayed bool
@@ -44,13 +48,11 @@ type attemptKey struct{}
 
 // exchange is an attempt as the client sees it.
 type exchange struct {
-	status   int
-	header   http.Header
-	body     []byte
-	lost     string
-	code     string
-	replayed bool
-	stored   bool // the store had this response when it arrived
+	told
+	status int
+	header http.Header
+	body   []byte
+	stored bool // the store had this response when it arrived
 }
 
 func (x *exchange) String() string {
@@ -128,7 +130,7 @@ func (w *World) send() *exchange {
 	}
 	x := w.read(a, recorder)
 	if _, failing := w.arrive(response, "response"); failing {
-		*x = exchange{lost: replyLost}
+		*x = exchange{told: told{lost: replyLost}}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -194,16 +196,14 @@ func (w *World) disconnect(a *attempt, why string) {
 // read returns the response of an attempt that has ended.
 func (w *World) read(a *attempt, recorder *httptest.ResponseRecorder) *exchange {
 	w.mu.Lock()
-	x := &exchange{lost: a.lost, code: a.code, replayed: a.replayed}
+	x := &exchange{told: a.told}
 	w.mu.Unlock()
-	if x.lost == "" {
-		x.status, x.header, x.body = recorder.Code, recorder.Result().Header, recorder.Body.Bytes()
-		kept := w.lookup()
-		x.stored = kept.has(x)
-		x.code = cmp.Or(x.code, codeOf(x))
-	} else {
-		x.code = ""
+	if x.lost != "" {
+		return &exchange{told: told{lost: x.lost}}
 	}
+	x.status, x.header, x.body = recorder.Code, recorder.Result().Header, recorder.Body.Bytes()
+	x.stored = w.lookup().has(x)
+	x.code = cmp.Or(x.code, codeOf(x))
 	return x
 }
 
@@ -233,10 +233,5 @@ func (w *World) lookup() *stored {
 
 // has reports whether the record is this response.
 func (s *stored) has(x *exchange) bool {
-	switch {
-	case s == nil || s.State != storage.Completed && s.State != storage.Failed:
-		return false
-	default:
-		return s.Status == x.status && bytes.Equal(s.Body, x.body)
-	}
+	return s != nil && (s.State == storage.Completed || s.State == storage.Failed) && s.Status == x.status && bytes.Equal(s.Body, x.body)
 }

@@ -35,7 +35,7 @@ func (w *World) outgoing(ctx context.Context, k kind, name string, do func() err
 	}
 	f, failing := w.arrive(k, name)
 	if failing && f.when == before {
-		if err := w.failBefore(ctx, a, k, f); err != nil {
+		if err := w.fail(ctx, a, k, f); err != nil {
 			return fault{}, err
 		}
 	}
@@ -45,7 +45,7 @@ func (w *World) outgoing(ctx context.Context, k kind, name string, do func() err
 	if f == (fault{after, replyCut}) || f == (fault{after, panics}) {
 		return f, nil
 	}
-	return fault{}, w.failAfter(ctx, a, k, f)
+	return fault{}, w.fail(ctx, a, k, f)
 }
 
 // attemptOf returns the attempt of a context. A call without the request's context
@@ -59,43 +59,30 @@ func (w *World) attemptOf(ctx context.Context) *attempt {
 	return w.last
 }
 
-// failBefore returns nil if the call goes on.
-func (w *World) failBefore(ctx context.Context, a *attempt, k kind, f fault) error {
+// fail returns nil if the call goes on, or its reply arrives.
+func (w *World) fail(ctx context.Context, a *attempt, k kind, f fault) error {
 	switch f.what {
-	case panics:
-		return panicking()
-	case timeOut:
-		return w.hang(ctx, a)
-	case killed:
-		return a.process.die(k)
-	case leaseLost:
-		w.usurp()
-		w.mu.Lock()
-		rest := w.lease.LockTTL
-		w.mu.Unlock()
-		return wait(ctx, rest)
-	default:
+	case refused:
 		return errRefused
-	}
-}
-
-// failAfter returns nil if the reply arrives.
-func (w *World) failAfter(ctx context.Context, a *attempt, k kind, f fault) error {
-	switch f.what {
+	case replyLost:
+		return errReplyLost
 	case panics:
 		return panicking()
 	case timeOut:
 		return w.hang(ctx, a)
 	case killed:
 		return a.process.die(k)
-	case leaseLost:
-		w.usurp()
 	case clientGone:
 		w.disconnect(a, clientGone)
 	case replyLate:
 		_ = w.hang(ctx, a)
-	default:
-		return errReplyLost
+	case leaseLost:
+		if w.usurp(); f.when == before {
+			w.mu.Lock()
+			rest := w.lease.LockTTL
+			w.mu.Unlock()
+			return wait(ctx, rest)
+		}
 	}
 	return nil
 }
@@ -124,10 +111,9 @@ func wait(ctx context.Context, d time.Duration) error {
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-		return ctx.Err()
 	case <-timer.C:
-		return ctx.Err()
 	}
+	return ctx.Err()
 }
 
 // Transport returns a http.RoundTripper with the faults of the run. It serves provider in

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
 )
 
 // maxPoints bounds the points of a handler. Each point has up to 14 runs.
@@ -98,15 +99,20 @@ type plan struct {
 
 // outcome is the end of one run.
 type outcome struct {
-	plan      *plan // nil without a fault
+	facts
+	plan     *plan // nil without a fault
+	stuck    string
+	findings []finding
+}
+
+// facts are what happened in a run that has ended.
+type facts struct {
 	points    []point
 	tooMany   bool
-	fired     bool
+	fired     bool // the fault has happened
 	effects   int
 	responses []exchange
 	stored    *stored
-	stuck     string
-	findings  []finding
 }
 
 // setupError tells why a run without a fault is no base for others, or returns nil.
@@ -147,9 +153,11 @@ func run(t *testing.T, start func(*World) Service, p *plan) (o *outcome) {
 		}
 	}()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, p)
+		w := &World{T: t, plan: p, memory: memstore.New(), passed: map[point]int{}}
 		w.run(start)
-		w.conclude(o)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		o.facts = w.facts
 	})
 	return o
 }

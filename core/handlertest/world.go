@@ -26,19 +26,14 @@ type World struct {
 	before  int // effects counted before the run
 	serving sync.WaitGroup
 
-	mu        sync.Mutex
-	points    []point
+	mu sync.Mutex
+	facts
 	passed    map[point]int
-	tooMany   bool
 	numbered  bool // the points are known, or the client has its first response
-	fired     bool // the fault has happened
 	processes []*process
 	last      *attempt
 	lease     storage.Lease // the last one granted to the request
 	outage    time.Time     // end of the store's outage
-	responses []exchange
-	effects   int
-	stored    *stored
 }
 
 // Times of a run.
@@ -48,10 +43,6 @@ const (
 	settling = 10 * time.Minute // for work in the background, after the final response
 	leftover = time.Hour        // for timers that a handler has left behind
 )
-
-func newWorld(t *testing.T, p *plan) *World {
-	return &World{T: t, plan: p, memory: memstore.New(), passed: map[point]int{}}
-}
 
 // run sends the request until the end.
 func (w *World) run(start func(*World) Service) {
@@ -81,14 +72,6 @@ func (w *World) shutdown() {
 	}
 	w.serving.Wait()
 	time.Sleep(leftover) //nolint:forbidigo // in a bubble
-}
-
-// conclude writes the run's facts to o.
-func (w *World) conclude(o *outcome) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	o.points, o.tooMany, o.fired = w.points, w.tooMany, w.fired
-	o.effects, o.responses, o.stored = w.effects, w.responses, w.stored
 }
 
 // arrive is called at each point, and returns the fault there.
