@@ -59,7 +59,6 @@ func (g *Guard) Intercept(ctx context.Context, request any, info *grpc.UnaryServ
 	stream := grpc.ServerTransportStreamFromContext(ctx)
 	call.Handle = func(ctx context.Context) rpc.Result {
 		held := &heldStream{ServerTransportStream: stream}
-		defer held.end()
 		var marked error
 		response, marked = handler(grpc.NewContextWithServerTransportStream(ctx, held), request)
 		failed = calls.Unmarked(marked)

@@ -152,16 +152,11 @@ func (h *heldStream) SetTrailer(md metadata.MD) error {
 	return nil
 }
 
-func (h *heldStream) end() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.ended = true
-}
-
 // result returns how the handler ended.
 func (h *heldStream) result(response any, err error) rpc.Result {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.ended = true
 	message, _ := response.(proto.Message)
 	return rpc.Result{Message: message, Err: err, Status: statusOf(err), Header: headerOf(h.header), Trailer: headerOf(h.trailer)}
 }
