@@ -92,7 +92,7 @@ func (c *Client) Do(ctx context.Context, procedure, key string, message any, att
 // server asks for. The codes are those of the HTTP statuses that package httpclient
 // repeats. An error of a guard is repeated exactly if it has a RetryInfo.
 func repeats(s *status.Status) (asked time.Duration, again bool) {
-	retry, about := detailOf[*errdetails.RetryInfo](s), detailOf[*errdetails.ErrorInfo](s)
+	retry, about := DetailOf[*errdetails.RetryInfo](s), DetailOf[*errdetails.ErrorInfo](s)
 	switch code.Code(s.GetCode()) {
 	case code.Code_UNAVAILABLE, code.Code_UNKNOWN, code.Code_INTERNAL, code.Code_DEADLINE_EXCEEDED, code.Code_CANCELLED:
 		again = about.GetDomain() != Domain || retry != nil

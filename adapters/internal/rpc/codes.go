@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"net/http"
 
 	"google.golang.org/genproto/googleapis/rpc/code"
@@ -35,40 +36,25 @@ var statuses = map[code.Code]int{
 
 // HTTPStatus returns the HTTP status of a code, and 500 for an unknown code.
 func HTTPStatus(c int32) int {
-	if status, known := statuses[code.Code(c)]; known {
-		return status
-	}
-	return http.StatusInternalServerError
+	return cmp.Or(statuses[code.Code(c)], http.StatusInternalServerError)
 }
 
-// codeOf returns the code of a response that has only an HTTP status, such as the one of
-// a RecoverFunc. It follows the table of the gRPC project for such responses, and gives
-// the statuses that package core sends their own codes.
-func codeOf(status int) code.Code {
-	switch status {
-	case http.StatusBadRequest:
-		return code.Code_INVALID_ARGUMENT
-	case http.StatusUnauthorized:
-		return code.Code_UNAUTHENTICATED
-	case http.StatusForbidden:
-		return code.Code_PERMISSION_DENIED
-	case http.StatusNotFound:
-		return code.Code_NOT_FOUND
-	case http.StatusConflict, http.StatusUnprocessableEntity:
-		return code.Code_FAILED_PRECONDITION
-	case http.StatusTooManyRequests:
-		return code.Code_RESOURCE_EXHAUSTED
-	case http.StatusNotImplemented:
-		return code.Code_UNIMPLEMENTED
-	case http.StatusBadGateway, http.StatusServiceUnavailable:
-		return code.Code_UNAVAILABLE
-	case http.StatusGatewayTimeout:
-		return code.Code_DEADLINE_EXCEEDED
-	case http.StatusInternalServerError:
-		return code.Code_INTERNAL
-	default:
-		return code.Code_UNKNOWN
-	}
+// codes are the codes of responses that have only an HTTP status, such as the one of a
+// RecoverFunc. They follow the table of the gRPC project for such responses, and give the
+// statuses that package core sends their own codes.
+var codes = map[int]code.Code{
+	http.StatusBadRequest:          code.Code_INVALID_ARGUMENT,
+	http.StatusUnauthorized:        code.Code_UNAUTHENTICATED,
+	http.StatusForbidden:           code.Code_PERMISSION_DENIED,
+	http.StatusNotFound:            code.Code_NOT_FOUND,
+	http.StatusConflict:            code.Code_FAILED_PRECONDITION,
+	http.StatusUnprocessableEntity: code.Code_FAILED_PRECONDITION,
+	http.StatusTooManyRequests:     code.Code_RESOURCE_EXHAUSTED,
+	http.StatusNotImplemented:      code.Code_UNIMPLEMENTED,
+	http.StatusBadGateway:          code.Code_UNAVAILABLE,
+	http.StatusServiceUnavailable:  code.Code_UNAVAILABLE,
+	http.StatusGatewayTimeout:      code.Code_DEADLINE_EXCEEDED,
+	http.StatusInternalServerError: code.Code_INTERNAL,
 }
 
 // codeOfProblem returns the code for a problem of the engine. Unavailable and Aborted

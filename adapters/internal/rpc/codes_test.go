@@ -22,10 +22,10 @@ func TestTemporaryProblemsHaveTemporaryCodes(t *testing.T) {
 		s := statusOf(p)
 		c := code.Code(s.GetCode())
 		temporary := c == code.Code_ABORTED || c == code.Code_UNAVAILABLE || reason == problem.ScopeLimited
-		if retry := detailOf[*errdetails.RetryInfo](s); retry.GetRetryDelay().AsDuration() != p.RetryAfter || temporary != (p.RetryAfter > 0) {
+		if retry := DetailOf[*errdetails.RetryInfo](s); retry.GetRetryDelay().AsDuration() != p.RetryAfter || temporary != (p.RetryAfter > 0) {
 			t.Errorf("%s has the code %v and the RetryInfo %v, want the time %v", reason, c, retry, p.RetryAfter)
 		}
-		if info := detailOf[*errdetails.ErrorInfo](s); info.GetReason() != reason || info.GetDomain() != Domain || s.GetMessage() == "" {
+		if info := DetailOf[*errdetails.ErrorInfo](s); info.GetReason() != reason || info.GetDomain() != Domain || s.GetMessage() == "" {
 			t.Errorf("%s is %v", reason, s)
 		}
 	}

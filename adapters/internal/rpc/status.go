@@ -1,10 +1,12 @@
 package rpc
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 	"strings"
 
+	"google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/protobuf/proto"
@@ -46,8 +48,8 @@ func appendDetail(details []*anypb.Any, detail proto.Message) []*anypb.Any {
 	return append(details, packed)
 }
 
-// detailOf returns the first detail of a type, or nil.
-func detailOf[T proto.Message](s *status.Status) (detail T) {
+// DetailOf returns the first detail of a type, or nil.
+func DetailOf[T proto.Message](s *status.Status) (detail T) {
 	for _, packed := range s.GetDetails() {
 		if opened, err := packed.UnmarshalNew(); err == nil {
 			if found, is := opened.(T); is {
@@ -88,7 +90,7 @@ func writeStatus(w http.ResponseWriter, httpStatus int, s *status.Status) {
 func readStatus(httpStatus int, body []byte) *status.Status {
 	s := new(status.Status)
 	if err := proto.Unmarshal(body, s); err != nil || HTTPStatus(s.GetCode()) < http.StatusBadRequest {
-		return &status.Status{Code: int32(codeOf(httpStatus)), Message: http.StatusText(httpStatus)}
+		return &status.Status{Code: int32(cmp.Or(codes[httpStatus], code.Code_UNKNOWN)), Message: http.StatusText(httpStatus)}
 	}
 	return s
 }

@@ -69,24 +69,15 @@ func (r *Response) Replayed() bool { return r.Metadata.Get(rpc.ReplayHeader) == 
 
 // Reason returns the reason of the engine's error, or "".
 func (r *Response) Reason() string {
-	for _, packed := range r.Status.GetDetails() {
-		info := new(errdetails.ErrorInfo)
-		if packed.UnmarshalTo(info) == nil && info.GetDomain() == rpc.Domain {
-			return info.GetReason()
-		}
+	if info := rpc.DetailOf[*errdetails.ErrorInfo](r.Status); info.GetDomain() == rpc.Domain {
+		return info.GetReason()
 	}
 	return ""
 }
 
 // RetryAfter returns the time of the RetryInfo, or zero.
 func (r *Response) RetryAfter() time.Duration {
-	for _, packed := range r.Status.GetDetails() {
-		info := new(errdetails.RetryInfo)
-		if packed.UnmarshalTo(info) == nil {
-			return info.GetRetryDelay().AsDuration()
-		}
-	}
-	return 0
+	return rpc.DetailOf[*errdetails.RetryInfo](r.Status).GetRetryDelay().AsDuration()
 }
 
 // Key returns the header of a call of alice with this key.
