@@ -107,18 +107,9 @@ var claimCases = []testCase{
 
 var takeOverCases = []testCase{
 	{
-		name: "take over an abandoned key",
+		name: "take over again and again",
 		rule: "a key whose lease ended unsettled goes to the next caller with TakeOver, with the next attempt number; the lease " +
 			"says that it was taken over, because the progress of the previous holder is unknown",
-		test: func(f *fixture) {
-			f.abandon(f.shortClaim())
-			next := f.win(f.takeOver(), 2, true)
-			f.holds(next)
-		},
-	},
-	{
-		name: "take over again and again",
-		rule: "each take-over raises the attempt number by one",
 		test: func(f *fixture) {
 			for attempt := uint64(1); attempt <= 3; attempt++ {
 				c := f.takeOver()

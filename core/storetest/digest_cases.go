@@ -28,14 +28,6 @@ var digestCases = []testCase{
 		},
 	},
 	{
-		name: "digest of a forgotten claim",
-		rule: "a Complete of a claim that the store has lost writes its digest too",
-		test: func(f *fixture) {
-			lease := storage.Lease{Claim: f.claim(), Attempt: 1}
-			f.finishes(lease)
-		},
-	},
-	{
 		name: "take over by digest",
 		rule: "a claim with the record's digest is a retry of its request, whatever the fingerprints: it takes over an " +
 			"abandoned key, and the record is then the new claim's",
