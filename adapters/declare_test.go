@@ -24,34 +24,30 @@ import (
 func TestDeclarationsThatAreWrong(t *testing.T) {
 	t.Parallel()
 	engine := engineFor(t)
-	declarations := map[string]func(...policy.Option){
+	testkit.Each(t, map[string]func(...policy.Option){
 		"core.Handler":   func(opts ...policy.Option) { engine.Handler(http.HandlerFunc(created), opts...) },
 		"idemchi.Policy": func(opts ...policy.Option) { idemchi.New(engine).Policy(opts...) },
 		"idemchi.Handle": func(opts ...policy.Option) { idemchi.New(engine).Handle(created, opts...) },
 		"idemgin.Policy": func(opts ...policy.Option) { idemgin.New(engine).Policy(opts...) },
 		"idemgin.Handle": func(opts ...policy.Option) { idemgin.New(engine).Handle(gin.WrapF(created), opts...) },
-	}
-	for name, declare := range declarations {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			for want, opts := range map[string][]policy.Option{
-				"LockTTL is 2h0m0s: it must be at most TTL, which is 1h0m0s": {policy.TTLHours(1), policy.LockTTL(2 * time.Hour)},
-				"TTL is 0s":                   {policy.TTL(0)},
-				"MaxRun is -1s":               {policy.MaxRun(-time.Second)},
-				`Methods is "post"`:           {policy.Methods("post")},
-				`ExcludeFields is ""`:         {policy.ExcludeFields("")},
-				`cannot exclude "a..b"`:       {policy.ExcludeFields("a..b")},
-				`KeepHeaders is "Connection"`: {policy.KeepHeaders("Connection")},
-			} {
-				if said := panicOf(func() { declare(opts...) }); !strings.Contains(said, want) {
-					t.Errorf("panicked with %q, want %q", said, want)
-				}
+	}, func(t *testing.T, declare func(...policy.Option)) {
+		for want, opts := range map[string][]policy.Option{
+			"LockTTL is 2h0m0s: it must be at most TTL, which is 1h0m0s": {policy.TTLHours(1), policy.LockTTL(2 * time.Hour)},
+			"TTL is 0s":                   {policy.TTL(0)},
+			"MaxRun is -1s":               {policy.MaxRun(-time.Second)},
+			`Methods is "post"`:           {policy.Methods("post")},
+			`ExcludeFields is ""`:         {policy.ExcludeFields("")},
+			`cannot exclude "a..b"`:       {policy.ExcludeFields("a..b")},
+			`KeepHeaders is "Connection"`: {policy.KeepHeaders("Connection")},
+		} {
+			if said := panicOf(func() { declare(opts...) }); !strings.Contains(said, want) {
+				t.Errorf("panicked with %q, want %q", said, want)
 			}
-			if said := panicOf(func() { declare(policy.TTLHours(48)) }); said != "" {
-				t.Errorf("a good policy panicked with %q", said)
-			}
-		})
-	}
+		}
+		if said := panicOf(func() { declare(policy.TTLHours(48)) }); said != "" {
+			t.Errorf("a good policy panicked with %q", said)
+		}
+	})
 }
 
 // A policy is declared at the line that calls the adapter, and not inside the adapter.

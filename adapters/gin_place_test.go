@@ -92,17 +92,14 @@ func startPlaced(t *testing.T, declare func(*idemgin.Guard, *gin.Engine, gin.Han
 // not ask the store.
 func TestGuardWithNothingBehind(t *testing.T) {
 	t.Parallel()
-	for name, declare := range nowhere {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := startPlaced(t, func(g *idemgin.Guard, e *gin.Engine, pay gin.HandlerFunc) { declare(t, g, e, pay) })
-			for range 2 {
-				s.refuses(payment("k"), http.StatusInternalServerError, problem.WrongSetup)
-			}
-			s.reported(event.WrongSetup, 2, problem.WrongSetup)
-			s.claimed(0)
-		})
-	}
+	testkit.Each(t, nowhere, func(t *testing.T, declare func(t *testing.T, g *idemgin.Guard, e *gin.Engine, pay gin.HandlerFunc)) {
+		s := startPlaced(t, func(g *idemgin.Guard, e *gin.Engine, pay gin.HandlerFunc) { declare(t, g, e, pay) })
+		for range 2 {
+			s.refuses(payment("k"), http.StatusInternalServerError, problem.WrongSetup)
+		}
+		s.reported(event.WrongSetup, 2, problem.WrongSetup)
+		s.claimed(0)
+	})
 }
 
 // Case 83: the effect of a handler before its policy cannot be undone. The guard reports

@@ -13,6 +13,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -39,28 +40,25 @@ var derived = map[string]func(context.Context) (context.Context, context.CancelF
 // A mark counts through every derived context.
 func TestMarksOnDerivedContexts(t *testing.T) {
 	t.Parallel()
-	for name, derive := range derived {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			mark := func(set func(context.Context) bool) http.HandlerFunc {
-				return func(_ http.ResponseWriter, r *http.Request) {
-					ctx, cancel := derive(r.Context())
-					defer cancel()
-					if !set(ctx) {
-						t.Error("the mark does not count")
-					}
+	testkit.Each(t, derived, func(t *testing.T, derive func(context.Context) (context.Context, context.CancelFunc)) {
+		mark := func(set func(context.Context) bool) http.HandlerFunc {
+			return func(_ http.ResponseWriter, r *http.Request) {
+				ctx, cancel := derive(r.Context())
+				defer cancel()
+				if !set(ctx) {
+					t.Error("the mark does not count")
 				}
 			}
-			onEveryRouter(t, func(t *testing.T, m mounting) {
-				again := m.start(t, program{handler: then(mark(markRetryable), created)})
-				again.do(payment("k"))
-				again.runsAgain(payment("k"))
-				kept := m.start(t, program{handler: then(mark(failure.MarkExecuted), answering(500))})
-				kept.do(payment("k"))
-				kept.replays(payment("k"))
-			})
+		}
+		onEveryRouter(t, func(t *testing.T, m mounting) {
+			again := m.start(t, program{handler: then(mark(markRetryable), created)})
+			again.do(payment("k"))
+			again.runsAgain(payment("k"))
+			kept := m.start(t, program{handler: then(mark(failure.MarkExecuted), answering(500))})
+			kept.do(payment("k"))
+			kept.replays(payment("k"))
 		})
-	}
+	})
 }
 
 func markRetryable(ctx context.Context) bool { return failure.MarkRetryable(ctx) }

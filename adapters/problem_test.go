@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -64,14 +65,11 @@ var problemForms = map[string][]core.Option{
 func TestHeadersOfProblems(t *testing.T) {
 	t.Parallel()
 	temporary := []string{problem.InProgress, problem.StoreUnavailable, problem.ShuttingDown, problem.HandlerCancelled, problem.NotConfirmed}
-	for form, options := range problemForms {
-		t.Run(form, func(t *testing.T) {
-			t.Parallel()
-			onRefusals(t, options, func(t *testing.T, s *service, row refusal) {
-				checkProblemHeader(t, s.do(row.request()), row.code, slices.Contains(temporary, row.code))
-			})
+	testkit.Each(t, problemForms, func(t *testing.T, options []core.Option) {
+		onRefusals(t, options, func(t *testing.T, s *service, row refusal) {
+			checkProblemHeader(t, s.do(row.request()), row.code, slices.Contains(temporary, row.code))
 		})
-	}
+	})
 }
 
 func checkProblemHeader(t *testing.T, answer *httptest.ResponseRecorder, code string, temporary bool) {

@@ -15,6 +15,7 @@ import (
 	idemgin "github.com/oncekey/oncekey/adapters/gin"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // everywhereRouters respond with URL.Path at every path, guarded on each router.
@@ -46,61 +47,55 @@ func subRequest(r *http.Request, path, body string) *http.Request {
 // /pay.
 func TestSubRequestIsKnownByItsPath(t *testing.T) {
 	t.Parallel()
-	for name, guarded := range everywhereRouters {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := everywhere(t, func(e *core.Engine) http.Handler {
-				parts := guarded(e, echoURLPath)
-				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					parts.ServeHTTP(w, subRequest(r, r.Header.Get("Part"), amount))
-				})
+	testkit.Each(t, everywhereRouters, func(t *testing.T, guarded declaring) {
+		s := everywhere(t, func(e *core.Engine) http.Handler {
+			parts := guarded(e, echoURLPath)
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				parts.ServeHTTP(w, subRequest(r, r.Header.Get("Part"), amount))
 			})
-			for _, part := range []string{"/pay", "/refund", "/v2/batch", "/other"} {
-				sent := post("/v1/batch", "k", amount, header("Part", part))
-				if answer := s.do(sent); answer.Body.String() != part || isReplay(answer) {
-					t.Errorf("%s got the response of %s", part, answer.Body)
-				}
-				s.gets(s.replays(sent), anyStatus, part)
-			}
-			if answer := s.do(post("/pay", "k", amount, header("Part", "/pay"))); answer.Body.String() != "/pay" || !isReplay(answer) {
-				t.Errorf("/pay itself got %s", answer.Body)
-			}
 		})
-	}
+		for _, part := range []string{"/pay", "/refund", "/v2/batch", "/other"} {
+			sent := post("/v1/batch", "k", amount, header("Part", part))
+			if answer := s.do(sent); answer.Body.String() != part || isReplay(answer) {
+				t.Errorf("%s got the response of %s", part, answer.Body)
+			}
+			s.gets(s.replays(sent), anyStatus, part)
+		}
+		if answer := s.do(post("/pay", "k", amount, header("Part", "/pay"))); answer.Body.String() != "/pay" || !isReplay(answer) {
+			t.Errorf("/pay itself got %s", answer.Body)
+		}
+	})
 }
 
 // Case 54: a guarded handler makes sub-requests and breaks down. Its next attempt
 // gets the parts that are done as replays.
 func TestSubRequestInAGuardedHandler(t *testing.T) {
 	t.Parallel()
-	for name, guarded := range everywhereRouters {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			paid := 0
-			s := everywhere(t, func(e *core.Engine) http.Handler {
-				parts := guarded(e, func(w http.ResponseWriter, r *http.Request) {
-					paid++
-					echoURLPath(w, r)
-				})
-				return guarded(e, func(w http.ResponseWriter, r *http.Request) {
-					for _, part := range []string{"/pay", "/v2/batch"} {
-						answer := httptest.NewRecorder()
-						parts.ServeHTTP(answer, subRequest(r, part, amount))
-						if answer.Body.String() != part {
-							t.Errorf("%s got the response of %s", part, answer.Body)
-						}
-					}
-					w.WriteHeader(http.StatusInternalServerError)
-				})
+	testkit.Each(t, everywhereRouters, func(t *testing.T, guarded declaring) {
+		paid := 0
+		s := everywhere(t, func(e *core.Engine) http.Handler {
+			parts := guarded(e, func(w http.ResponseWriter, r *http.Request) {
+				paid++
+				echoURLPath(w, r)
 			})
-			for range 2 {
-				s.do(post("/v1/batch", "k", amount))
-			}
-			if paid != 2 {
-				t.Errorf("the parts ran %d times in two attempts, want once each", paid)
-			}
+			return guarded(e, func(w http.ResponseWriter, r *http.Request) {
+				for _, part := range []string{"/pay", "/v2/batch"} {
+					answer := httptest.NewRecorder()
+					parts.ServeHTTP(answer, subRequest(r, part, amount))
+					if answer.Body.String() != part {
+						t.Errorf("%s got the response of %s", part, answer.Body)
+					}
+				}
+				w.WriteHeader(http.StatusInternalServerError)
+			})
 		})
-	}
+		for range 2 {
+			s.do(post("/v1/batch", "k", amount))
+		}
+		if paid != 2 {
+			t.Errorf("the parts ran %d times in two attempts, want once each", paid)
+		}
+	})
 }
 
 // absolute writes the request's target as a client does that talks to a proxy.
@@ -113,25 +108,22 @@ func absolute(r *http.Request) {
 // stay two.
 func TestAbsoluteTarget(t *testing.T) {
 	t.Parallel()
-	for name, guarded := range everywhereRouters {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := everywhere(t, func(e *core.Engine) http.Handler {
-				payments := guarded(e, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Header.Get("Asked")) })
-				mux := http.NewServeMux()
-				mux.Handle("/v1/", http.StripPrefix("/v1", payments))
-				mux.Handle("/v2/", http.StripPrefix("/v2", payments))
-				return mux
-			})
-			for _, path := range []string{"/v1/pay", "/v2/pay", "/v1/a%2Fb", "/v1/a/b", "/v2/"} {
-				asked := header("Asked", path)
-				if answer := s.do(post(path+"?a=1", "k", amount, asked, absolute)); answer.Body.String() != path || isReplay(answer) {
-					t.Errorf("%s got the response of %s", path, answer.Body)
-				}
-				s.gets(s.replays(post(path+"?a=1", "k", amount, asked)), anyStatus, path)
-			}
+	testkit.Each(t, everywhereRouters, func(t *testing.T, guarded declaring) {
+		s := everywhere(t, func(e *core.Engine) http.Handler {
+			payments := guarded(e, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Header.Get("Asked")) })
+			mux := http.NewServeMux()
+			mux.Handle("/v1/", http.StripPrefix("/v1", payments))
+			mux.Handle("/v2/", http.StripPrefix("/v2", payments))
+			return mux
 		})
-	}
+		for _, path := range []string{"/v1/pay", "/v2/pay", "/v1/a%2Fb", "/v1/a/b", "/v2/"} {
+			asked := header("Asked", path)
+			if answer := s.do(post(path+"?a=1", "k", amount, asked, absolute)); answer.Body.String() != path || isReplay(answer) {
+				t.Errorf("%s got the response of %s", path, answer.Body)
+			}
+			s.gets(s.replays(post(path+"?a=1", "k", amount, asked)), anyStatus, path)
+		}
+	})
 }
 
 // Cases 25 and 61: an escaped slash is part of a name, beside any other text.

@@ -16,6 +16,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -206,17 +207,14 @@ func TestOneTableOnTwoRouters(t *testing.T) {
 // Case 52: a row that no route has leaves its path unknown.
 func TestRowWithoutARoute(t *testing.T) {
 	t.Parallel()
-	for name, program := range tabledPrograms {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			program.rows = append(slices.Clone(program.rows), policy.Row("POST /mis/spelled/row"))
-			s, report := program.start(t)
-			for range 2 {
-				s.gets(s.do(post("/mis/spelled/row", "k", amount)), http.StatusNotFound)
-			}
-			if report.Err() == nil {
-				t.Error("Audit does not report the row")
-			}
-		})
-	}
+	testkit.Each(t, tabledPrograms, func(t *testing.T, program tabled) {
+		program.rows = append(slices.Clone(program.rows), policy.Row("POST /mis/spelled/row"))
+		s, report := program.start(t)
+		for range 2 {
+			s.gets(s.do(post("/mis/spelled/row", "k", amount)), http.StatusNotFound)
+		}
+		if report.Err() == nil {
+			t.Error("Audit does not report the row")
+		}
+	})
 }

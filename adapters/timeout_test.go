@@ -255,23 +255,20 @@ var refusedLimitings = map[string]func(*testing.T, *idemgin.Guard, *gin.Engine, 
 // right setup.
 func TestTimeoutOutsideIsRefused(t *testing.T) {
 	t.Parallel()
-	for name, mount := range refusedLimitings {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { // no time passes
-				s := startPlaced(t, func(g *idemgin.Guard, e *gin.Engine, pay gin.HandlerFunc) { mount(t, g, e, pay) })
-				answer := s.do(payment("k"))
-				p := problemIn(t, answer)
-				if answer.Code != http.StatusInternalServerError || p.Code != problem.WrongSetup ||
-					!strings.Contains(p.Error, "policy.MaxRun") || !strings.Contains(p.Error, "http.TimeoutHandler") {
-					t.Errorf("got %d %q", answer.Code, answer.Body)
-				}
-				s.ran(0)
-				s.claimed(0)
-				s.reported(event.WrongSetup, 1)
-			})
+	testkit.Each(t, refusedLimitings, func(t *testing.T, mount func(*testing.T, *idemgin.Guard, *gin.Engine, gin.HandlerFunc)) {
+		synctest.Test(t, func(t *testing.T) { // no time passes
+			s := startPlaced(t, func(g *idemgin.Guard, e *gin.Engine, pay gin.HandlerFunc) { mount(t, g, e, pay) })
+			answer := s.do(payment("k"))
+			p := problemIn(t, answer)
+			if answer.Code != http.StatusInternalServerError || p.Code != problem.WrongSetup ||
+				!strings.Contains(p.Error, "policy.MaxRun") || !strings.Contains(p.Error, "http.TimeoutHandler") {
+				t.Errorf("got %d %q", answer.Code, answer.Body)
+			}
+			s.ran(0)
+			s.claimed(0)
+			s.reported(event.WrongSetup, 1)
 		})
-	}
+	})
 }
 
 // Case 69: an observing policy lets the handler run, and reports why it cannot observe the

@@ -175,33 +175,27 @@ func (s *suspendedStore) suspend(d time.Duration) {
 // the response.
 func TestSuspendedMachineHasLostItsLease(t *testing.T) {
 	t.Parallel()
-	handlers := map[string]func(context.Context) error{
+	testkit.EachInBubble(t, map[string]func(context.Context) error{
 		"calls Err":      func(ctx context.Context) error { return ctx.Err() },
 		"waits for Done": func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
-	}
-	for name, look := range handlers {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				store := &suspendedStore{Store: memstore.New()}
-				s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
-					advance(time.Second)
-					store.suspend(time.Minute)
-					thawed := time.Now()
-					if err := look(r.Context()); err == nil || !errors.Is(context.Cause(r.Context()), storage.ErrLeaseLost) {
-						t.Errorf("the context ended with %v by %v", err, context.Cause(r.Context()))
-					}
-					if noticed := time.Since(thawed); noticed > time.Second {
-						t.Errorf("noticed after %v", noticed)
-					}
-					created(w, r)
-				}, policy.LockTTL(30*time.Second))
-				wantFirst(t, s.post(t.Context(), "k", payment)) // the store has confirmed it
-				synctest.Wait()                                 // until the event, which follows the end of the context
-				s.wantEvent(t, event.LeaseLost, 1)
-			})
-		})
-	}
+	}, func(t *testing.T, look func(context.Context) error) {
+		store := &suspendedStore{Store: memstore.New()}
+		s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
+			advance(time.Second)
+			store.suspend(time.Minute)
+			thawed := time.Now()
+			if err := look(r.Context()); err == nil || !errors.Is(context.Cause(r.Context()), storage.ErrLeaseLost) {
+				t.Errorf("the context ended with %v by %v", err, context.Cause(r.Context()))
+			}
+			if noticed := time.Since(thawed); noticed > time.Second {
+				t.Errorf("noticed after %v", noticed)
+			}
+			created(w, r)
+		}, policy.LockTTL(30*time.Second))
+		wantFirst(t, s.post(t.Context(), "k", payment)) // the store has confirmed it
+		synctest.Wait()                                 // until the event, which follows the end of the context
+		s.wantEvent(t, event.LeaseLost, 1)
+	})
 }
 
 // Case 41: the machine is suspended during the claim. The lease may have ended before

@@ -183,44 +183,39 @@ func (undecodable) MarshalJSON() ([]byte, error) { return []byte(`{"a":1e999}`),
 // names the step. Its result is never returned and then repeated.
 func TestUncertainSteps(t *testing.T) {
 	t.Parallel()
-	for name, charge := range uncertainSteps {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				store := newFaultyStore()
-				h := &stepping{charge: funcs{charge(store), returning(2, nil)}, status: []int{201}}
-				opts := []policy.Option{policy.MaxResponseBytes(512), policy.MaxRun(10 * time.Second)}
-				s := newService(t, store, h.ServeHTTP, append(opts, policy.OnAbandoned(policy.Refuse))...)
-				postAside(t, s)
-				if len(h.errs) > 0 && (h.errs[0] == nil || h.got[0] != nil) {
-					t.Errorf("the step returned %v, %v", h.got[0], h.errs[0])
-				}
-				advance(5 * time.Second)
-				s.wantEvent(t, event.Uncertain, 1)
-				wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.OutcomeUnknown)
-				wantCode(t, s.post(t.Context(), "k", `{"amount":7}`), http.StatusUnprocessableEntity, problem.KeyReused)
-				h.wantCalls(t, 1)
+	testkit.EachInBubble(t, uncertainSteps, func(t *testing.T, charge func(store *faultyStore) stepFunc) {
+		store := newFaultyStore()
+		h := &stepping{charge: funcs{charge(store), returning(2, nil)}, status: []int{201}}
+		opts := []policy.Option{policy.MaxResponseBytes(512), policy.MaxRun(10 * time.Second)}
+		s := newService(t, store, h.ServeHTTP, append(opts, policy.OnAbandoned(policy.Refuse))...)
+		postAside(t, s)
+		if len(h.errs) > 0 && (h.errs[0] == nil || h.got[0] != nil) {
+			t.Errorf("the step returned %v, %v", h.got[0], h.errs[0])
+		}
+		advance(5 * time.Second)
+		s.wantEvent(t, event.Uncertain, 1)
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.OutcomeUnknown)
+		wantCode(t, s.post(t.Context(), "k", `{"amount":7}`), http.StatusUnprocessableEntity, problem.KeyReused)
+		h.wantCalls(t, 1)
 
-				cut := "nothing"
-				recovers := newService(t, store, h.ServeHTTP, append(opts, policy.OnAbandoned(policy.Recover(
-					func(_ context.Context, a policy.Abandoned) (*policy.Response, error) {
-						cut = a.Step
-						return nil, errBroken
-					})))...)
-				wantCode(t, recovers.post(t.Context(), "k", payment), http.StatusConflict, problem.OutcomeUnknown)
-				if cut != "charge" {
-					t.Errorf("the RecoverFunc got the step %q", cut)
-				}
-				again := newService(t, store, h.ServeHTTP, opts...)
-				again.post(t.Context(), "k", payment)
-				again.wantRuns(t, 1)
-				// A result that reached the store in the end is the result of the step.
-				if last := len(h.errs) - 1; h.got[last] == nil && !failure.IsPermanent(h.errs[last]) {
-					t.Errorf("the next attempt got %v, %v", h.got[last], h.errs[last])
-				}
-			})
-		})
-	}
+		cut := "nothing"
+		recovers := newService(t, store, h.ServeHTTP, append(opts, policy.OnAbandoned(policy.Recover(
+			func(_ context.Context, a policy.Abandoned) (*policy.Response, error) {
+				cut = a.Step
+				return nil, errBroken
+			})))...)
+		wantCode(t, recovers.post(t.Context(), "k", payment), http.StatusConflict, problem.OutcomeUnknown)
+		if cut != "charge" {
+			t.Errorf("the RecoverFunc got the step %q", cut)
+		}
+		again := newService(t, store, h.ServeHTTP, opts...)
+		again.post(t.Context(), "k", payment)
+		again.wantRuns(t, 1)
+		// A result that reached the store in the end is the result of the step.
+		if last := len(h.errs) - 1; h.got[last] == nil && !failure.IsPermanent(h.errs[last]) {
+			t.Errorf("the next attempt got %v, %v", h.got[last], h.errs[last])
+		}
+	})
 }
 
 // postAside sends a request on a goroutine of its own, which a handler may end.

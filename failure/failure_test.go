@@ -11,15 +11,17 @@ import (
 	"testing"
 
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 func TestClassify(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("context ended")
-	cases := map[string]struct {
+	type row struct {
 		outcome failure.Outcome
 		want    failure.Class
-	}{
+	}
+	testkit.Each(t, map[string]row{
 		"200":                                {failure.Outcome{Status: 200}, failure.ClassCache},
 		"201":                                {failure.Outcome{Status: 201}, failure.ClassCache},
 		"204":                                {failure.Outcome{Status: 204}, failure.ClassCache},
@@ -59,15 +61,11 @@ func TestClassify(t *testing.T) {
 		"executed, panic":                    {failure.Outcome{Panicked: true, Executed: true}, failure.ClassCache},
 		"executed, context ended":            {failure.Outcome{Err: broken, Executed: true}, failure.ClassCache},
 		"executed beats retryable":           {failure.Outcome{Status: 409, Executed: true, Retryable: true}, failure.ClassCache},
-	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := failure.Classify(c.outcome); got != c.want {
-				t.Errorf("Classify(%+v) = %v, want %v", c.outcome, got, c.want)
-			}
-		})
-	}
+	}, func(t *testing.T, c row) {
+		if got := failure.Classify(c.outcome); got != c.want {
+			t.Errorf("Classify(%+v) = %v, want %v", c.outcome, got, c.want)
+		}
+	})
 }
 
 func TestClassString(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -20,11 +21,12 @@ func TestAnnotationsThatAreWrong(t *testing.T) {
 	type inner struct {
 		Typo http.HandlerFunc `Route:"POST /typo"`
 	}
-	cases := map[string]struct {
+	type row struct {
 		api  any
 		also []policy.Addition
 		want string
-	}{
+	}
+	testkit.Each(t, map[string]row{
 		"no struct":             {api: 7, want: "policy: int has no annotations: give a struct, or a pointer to one"},
 		"nil":                   {api: nil, want: "policy: <nil> has no annotations"},
 		"no routes":             {api: struct{ Name string }{}, want: `has no routes: add route:"METHOD /path" to its handlers`},
@@ -81,19 +83,15 @@ func TestAnnotationsThatAreWrong(t *testing.T) {
 			also: []policy.Addition{policy.Also("Pay", policy.LockTTL(2*time.Hour))},
 			want: `policy: Pay: idempotency:"TTLHours=1": policy: LockTTL is 2h0m0s: it must be at most TTL, which is 1h0m0s`,
 		},
-	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, err := annotations(c.api, c.also...)
-			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got  %v\nwant %s", err, c.want)
-			}
-			if lines := strings.Split(fmt.Sprint(err), "\n"); len(lines) > 2 {
-				t.Errorf("one slip is reported as %q", lines)
-			}
-		})
-	}
+	}, func(t *testing.T, c row) {
+		_, err := annotations(c.api, c.also...)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("got  %v\nwant %s", err, c.want)
+		}
+		if lines := strings.Split(fmt.Sprint(err), "\n"); len(lines) > 2 {
+			t.Errorf("one slip is reported as %q", lines)
+		}
+	})
 }
 
 func TestAnnotationsReportEverythingAtOnce(t *testing.T) {

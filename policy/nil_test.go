@@ -16,11 +16,11 @@ func TestNilIsNamed(t *testing.T) {
 		Pay func() `route:"POST /payments" idempotency:""`
 	}
 	var none policy.Option
-	type c struct {
+	type row struct {
 		declare func() error
 		want    string
 	}
-	testkit.Each(t, map[string]c{
+	testkit.Each(t, map[string]row{
 		"New": {
 			func() error { _, err := policy.New(policy.TTLHours(1), nil, policy.Required(false), none); return err },
 			"policy: option 2 is nil: leave it out\npolicy: option 4 is nil: leave it out",
@@ -47,7 +47,7 @@ func TestNilIsNamed(t *testing.T) {
 		},
 		"Named":        {func() error { _, err := policy.Named("TTLHours", nil); return err }, "policy: TTLHours is <nil>: it must be a whole number of hours"},
 		"Declarations": {func() error { _, err := policy.Declarations(nil); return err }, "policy: <nil> has no annotations"},
-	}, func(t *testing.T, c c) {
+	}, func(t *testing.T, c row) {
 		if got := fmt.Sprint(c.declare()); !strings.Contains(got, c.want) {
 			t.Errorf("got  %s\nwant %s", got, c.want)
 		}

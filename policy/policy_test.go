@@ -97,10 +97,11 @@ func TestFromStartsFromAWholePolicy(t *testing.T) {
 
 func TestInvalidValuesAreRefusedWithFieldAndValue(t *testing.T) {
 	t.Parallel()
-	cases := map[string]struct {
+	type row struct {
 		opt  policy.Option
 		want string
-	}{
+	}
+	testkit.Each(t, map[string]row{
 		"zero TTL":              {policy.TTL(0), "policy: TTL is 0s: it must be from 1ms to 87600h0m0s (ten years)"},
 		"negative TTL":          {policy.TTLHours(-1), "policy: TTL is -1h0m0s: it must be from 1ms"},
 		"TTL wraps round":       {policy.TTLHours(math.MaxInt), "it must be from 1ms to 87600h0m0s"},
@@ -165,20 +166,16 @@ func TestInvalidValuesAreRefusedWithFieldAndValue(t *testing.T) {
 		"no header":              {policy.KeepHeaders(""), `policy: KeepHeaders is "": it must be`},
 		"a line in a method":     {policy.Methods("POST\n"), `policy: Methods is "POST\n": it must be`},
 		"hop-by-hop header":      {policy.KeepHeaders("transfer-encoding"), `policy: KeepHeaders is "transfer-encoding": it must be an end-to-end header`},
-	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, err := policy.New(c.opt)
-			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Fatalf("got  %v\nwant %s", err, c.want)
-			}
-			var field *policy.FieldError
-			if !errors.As(err, &field) || field.Field == "" {
-				t.Errorf("no FieldError in %#v", err)
-			}
-		})
-	}
+	}, func(t *testing.T, c row) {
+		_, err := policy.New(c.opt)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Fatalf("got  %v\nwant %s", err, c.want)
+		}
+		var field *policy.FieldError
+		if !errors.As(err, &field) || field.Field == "" {
+			t.Errorf("no FieldError in %#v", err)
+		}
+	})
 }
 
 func TestParse(t *testing.T) {

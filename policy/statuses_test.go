@@ -30,12 +30,12 @@ func TestClassifyByLists(t *testing.T) {
 		return retryable
 	})
 	of := func(status int) failure.Outcome { return failure.Outcome{Status: status} }
-	type c struct {
+	type row struct {
 		opts    []policy.Option
 		outcome failure.Outcome
 		want    failure.Class
 	}
-	testkit.Each(t, map[string]c{
+	testkit.Each(t, map[string]row{
 		"release 400":                        {[]policy.Option{policy.Release("400", "422")}, of(400), deleteKey},
 		"release 422":                        {[]policy.Option{policy.Release("400", "422")}, of(422), deleteKey},
 		"release another":                    {[]policy.Option{policy.Release("400", "422")}, of(404), cache},
@@ -75,7 +75,7 @@ func TestClassifyByLists(t *testing.T) {
 		"re-execute: panic":                  {nil, panicked, deleteKey},
 		"re-execute: ended context":          {nil, ended, deleteKey},
 		"a status above 599 is in no list":   {[]policy.Option{policy.Keep("5xx")}, of(600), deleteKey},
-	}, func(t *testing.T, c c) {
+	}, func(t *testing.T, c row) {
 		p, err := policy.New(c.opts...)
 		if err != nil {
 			t.Fatal(err)

@@ -270,13 +270,10 @@ func newClient(opts *mcp.ClientOptions) *mcp.Client {
 // overAll runs a rule over every transport.
 func overAll(t *testing.T, s setup, rule func(t *testing.T, shop *shop, session *mcp.ClientSession)) {
 	t.Helper()
-	for name, connect := range transports {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			made := newShop(t, s)
-			rule(t, made, connect(t, made.server, newClient(nil)))
-		})
-	}
+	testkit.Each(t, transports, func(t *testing.T, connect connect) {
+		made := newShop(t, s)
+		rule(t, made, connect(t, made.server, newClient(nil)))
+	})
 }
 
 // args are the arguments of a call.

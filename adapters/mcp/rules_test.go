@@ -128,11 +128,12 @@ func TestFailures(t *testing.T) {
 	unsure := func(ctx context.Context) { failure.MarkUncertain(ctx) }
 	unmarked := func(context.Context) {}
 	declined := errors.New("declined")
-	tests := map[string]struct {
+	type test struct {
 		handle handler
 		opts   []policy.Option
 		want   fate
-	}{
+	}
+	testkit.Each(t, map[string]test{
 		"isError":                               {after(unmarked, declined), nil, released},
 		"isError, Keep":                         {after(unmarked, declined), []policy.Option{policy.Keep("5xx")}, kept},
 		"isError, executed":                     {after(executed, declined), nil, kept},
@@ -158,26 +159,22 @@ func TestFailures(t *testing.T) {
 		"a success that may be repeated":        {after(retryable, nil), nil, released},
 		"a success that is not certain":         {after(unsure, nil), []policy.Option{refuse}, uncertain},
 		"a success that OnlySuccess would keep": {after(unmarked, nil), []policy.Option{policy.Classifier(failure.OnlySuccess)}, kept},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			overAll(t, setup{policy: test.opts, handle: test.handle}, func(t *testing.T, shop *shop, session *mcp.ClientSession) {
-				first := call(t, session, keyed("k1", 5))
-				second := call(t, session, keyed("k1", 5))
-				switch test.want {
-				case released:
-					shop.wantRuns(t, 2)
-				case uncertain:
-					shop.wantRuns(t, 1)
-					second.wantProblem(t, problem.OutcomeUnknown)
-				case kept:
-					shop.wantRuns(t, 1)
-					wantReplayOf(t, first, second)
-				}
-			})
+	}, func(t *testing.T, test test) {
+		overAll(t, setup{policy: test.opts, handle: test.handle}, func(t *testing.T, shop *shop, session *mcp.ClientSession) {
+			first := call(t, session, keyed("k1", 5))
+			second := call(t, session, keyed("k1", 5))
+			switch test.want {
+			case released:
+				shop.wantRuns(t, 2)
+			case uncertain:
+				shop.wantRuns(t, 1)
+				second.wantProblem(t, problem.OutcomeUnknown)
+			case kept:
+				shop.wantRuns(t, 1)
+				wantReplayOf(t, first, second)
+			}
 		})
-	}
+	})
 }
 
 // The mark of an error is not in the way of its data.

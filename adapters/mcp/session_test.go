@@ -178,28 +178,25 @@ func newPatientShop(t *testing.T, options ...idemmcp.Option) (made *shop, begun,
 // A client that gives up does not end the run: its retry gets the result.
 func TestCancelledCall(t *testing.T) {
 	t.Parallel()
-	for name, connect := range transports {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			made, begun, end := newPatientShop(t)
-			session := connect(t, made.server, newClient(nil))
-			ctx, cancel := context.WithCancel(t.Context())
-			var first sync.WaitGroup
-			first.Go(func() {
-				if _, err := session.CallTool(ctx, &mcp.CallToolParams{Name: "charge", Arguments: keyed("k1", 5)}); !errors.Is(err, context.Canceled) {
-					t.Errorf("the first call got %v", err)
-				}
-			})
-			await(t, begun)
-			cancel()
-			first.Wait()
-			call(t, session, keyed("k1", 5)).wantProblem(t, problem.InProgress)
-			close(end)
-			testkit.Await(t, "for the result to be stored", func() bool { return made.events.count(event.Completed) == 1 })
-			call(t, session, keyed("k1", 5)).wantPaid(t, 5, true)
-			made.wantRuns(t, 1)
+	testkit.Each(t, transports, func(t *testing.T, connect connect) {
+		made, begun, end := newPatientShop(t)
+		session := connect(t, made.server, newClient(nil))
+		ctx, cancel := context.WithCancel(t.Context())
+		var first sync.WaitGroup
+		first.Go(func() {
+			if _, err := session.CallTool(ctx, &mcp.CallToolParams{Name: "charge", Arguments: keyed("k1", 5)}); !errors.Is(err, context.Canceled) {
+				t.Errorf("the first call got %v", err)
+			}
 		})
-	}
+		await(t, begun)
+		cancel()
+		first.Wait()
+		call(t, session, keyed("k1", 5)).wantProblem(t, problem.InProgress)
+		close(end)
+		testkit.Await(t, "for the result to be stored", func() bool { return made.events.count(event.Completed) == 1 })
+		call(t, session, keyed("k1", 5)).wantPaid(t, 5, true)
+		made.wantRuns(t, 1)
+	})
 }
 
 // The SDK may end a tool's context with its HTTP request. A guarded run outlives it.

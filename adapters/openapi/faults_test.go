@@ -19,8 +19,8 @@ import (
 func TestFaultsInADocument(t *testing.T) {
 	t.Parallel()
 	const nulled = " is null: fill it in, or remove it"
-	type c struct{ paths, components, want string }
-	testkit.Each(t, map[string]c{
+	type row struct{ paths, components, want string }
+	testkit.Each(t, map[string]row{
 		"a parameter of the path":      {`{"/p/{n}": {"parameters": [{"name":"n","in":"path"}, null]}}`, `{}`, `paths./p/{n}.parameters[1]` + nulled},
 		"a parameter of the operation": {`{"/p/{n}": {"post": {"parameters": [null], "responses": {}}}}`, `{}`, `paths./p/{n}.post.parameters[0]` + nulled},
 		"a response":                   {`{"/p/{n}": {"post": {"responses": {"409": null}}}}`, `{}`, `paths./p/{n}.post.responses.409` + nulled},
@@ -50,7 +50,7 @@ func TestFaultsInADocument(t *testing.T) {
 		"a parameter's name twice": {`{"/p/{n}": {"parameters": [{"in": "path", "in": "path"}]}}`, `{}`, `paths./p/{n}.parameters[0].in is defined twice: remove one`},
 		"components twice":         {`{}`, `{}, "components": {}`, `components is defined twice: remove one`},
 		"schemas twice":            {`{}`, `{"schemas": {}, "schemas": {}}`, `components.schemas is defined twice: remove one`},
-	}, func(t *testing.T, c c) {
+	}, func(t *testing.T, c row) {
 		text := fmt.Sprintf(`{"openapi":"3.1.0","info":{"title":"","version":""},"paths":%s,"components":%s}`, c.paths, c.components)
 		declared := rows(t, policy.Row("POST /p/{id}"), policy.Row("PUT /p/{id}"), policy.Row("POST /other"))
 		if merged, err := openapi.Merge([]byte(text), declared); merged != nil || fmt.Sprint(err) != "openapi: the document's "+c.want {

@@ -134,8 +134,8 @@ func TestMergeTwiceIsMergeOnce(t *testing.T) {
 func TestLayout(t *testing.T) {
 	t.Parallel()
 	declared := rows(t, policy.Row("POST /a", policy.ObserveOnly(true)))
-	type c struct{ before, has string }
-	testkit.Each(t, map[string]c{
+	type row struct{ before, has string }
+	testkit.Each(t, map[string]row{
 		"around it":   {" {\"openapi\":\"3.1.0\"}\n", " {\"openapi\":\"3.1.0\",\"paths\":{"},
 		"behind it":   {" {\"openapi\":\"3.1.0\"}\n", "}\n"},
 		"on one line": {`{"openapi":"3.1.0","paths":{}}`, `"paths":{"/a":{"post":{"operationId":"postA","summary":"POST /a, once for each key","parameters":[{"name":"`},
@@ -148,7 +148,7 @@ func TestLayout(t *testing.T) {
 			"{\n  \"openapi\": \"3.1.0\",\n  \"paths\": {\"/a\":\n    {\"post\": {\"parameters\": [\n      {}\n    ]}}}}",
 			"[\n      {},\n      {\n        \"name\": \"Idempotency-Key\",\n        \"in\": \"header\",\n",
 		},
-	}, func(t *testing.T, c c) {
+	}, func(t *testing.T, c row) {
 		if got, err := openapi.Merge([]byte(c.before), declared); err != nil || !strings.Contains(string(got), c.has) {
 			t.Errorf("got %s, %v\nwant %s in it", got, err, c.has)
 		}

@@ -42,13 +42,13 @@ func TestDocument(t *testing.T) {
 // Only problems that a policy can cause are described.
 func TestPoliciesCauseTheirOwnProblems(t *testing.T) {
 	t.Parallel()
-	type c struct {
+	type row struct {
 		options  []policy.Option
 		required bool
 		differs  map[string]string // from the defaults
 		isEmpty  bool
 	}
-	testkit.Each(t, map[string]c{
+	testkit.Each(t, map[string]row{
 		"the defaults": {required: true},
 		"not required": {options: []policy.Option{policy.Required(false)}, differs: map[string]string{"400": "body_unreadable key_invalid"}},
 		"refusing":     {options: []policy.Option{policy.OnAbandoned(policy.Refuse)}, required: true, differs: map[string]string{"409": "in_progress not_replayable outcome_unknown"}},
@@ -66,7 +66,7 @@ func TestPoliciesCauseTheirOwnProblems(t *testing.T) {
 		"fail-open":       {options: []policy.Option{policy.OnStoreError(policy.FailOpen)}, required: true},
 		"only observing":  {options: []policy.Option{policy.ObserveOnly(true)}, isEmpty: true},
 		"another timeout": {options: []policy.Option{policy.TTLHours(1)}, required: true},
-	}, func(t *testing.T, c c) {
+	}, func(t *testing.T, c row) {
 		doc := document(t, policy.Row("POST /a", c.options...))
 		o := operation(t, doc, "POST", "/a")
 		want := map[string]string{

@@ -20,12 +20,12 @@ import (
 // A client author reads for how long a key lives, and what may change between attempts.
 func TestLifetime(t *testing.T) {
 	t.Parallel()
-	type c struct {
+	type row struct {
 		options   []policy.Option
 		text      []string // parts of the description
 		extension string
 	}
-	testkit.Each(t, map[string]c{
+	testkit.Each(t, map[string]row{
 		"the defaults": {
 			nil,
 			[]string{"kept for 24 hours,", "After that the key is new", "repeats the path, the query and the body;"},
@@ -64,7 +64,7 @@ func TestLifetime(t *testing.T) {
 			[]string{"kept for 1 hour,", "the query and the members `amount`, `currency` of the body;"},
 			`{"required":true,"ttlSeconds":3600,"lockTTLSeconds":30,"maxRequestBytes":1048576,"includeFields":["amount","currency"]}`,
 		},
-	}, func(t *testing.T, c c) {
+	}, func(t *testing.T, c row) {
 		doc := document(t, policy.Row("POST /a", c.options...))
 		o := operation(t, doc, "POST", "/a")
 		description := parameterOf(doc, o, "header", core.KeyHeader).Get("description").Str

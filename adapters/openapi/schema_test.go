@@ -22,12 +22,12 @@ func TestWrittenSchemas(t *testing.T) {
 		}
 		nested(w, r, p)
 	}
-	type c struct {
+	type row struct {
 		write  problem.Writer
 		status string
 		want   string
 	}
-	testkit.Each(t, map[string]c{
+	testkit.Each(t, map[string]row{
 		"nested": {nested, "429", object + `["after","causes","code","message","status"],"properties":{"after":{"type":"number"},"causes":{"type":"array","items":{"type":"string"}},` +
 			code + `"in_progress","store_unavailable","shutting_down","handler_cancelled","not_confirmed"]},"message":{"type":"string"},"status":{"type":"integer"}}}}}`},
 		"no item": {write, "503", object + `["causes","code","message","status"],"properties":{"causes":{"type":"array","items":{}},` +
@@ -40,7 +40,7 @@ func TestWrittenSchemas(t *testing.T) {
 		"repeats": {bodies(`{"a":1,"a":"b"}`, `{"a":"c"}`), "503", `{"type":"object","required":["a"],"properties":{"a":{"type":"string"}}}`},
 		"null":    {bodies(`null`, `{}`), "503", `{}`},
 		"numbers": {bodies(`1e2`, `-3`), "503", `{"type":"number"}`},
-	}, func(t *testing.T, c c) {
+	}, func(t *testing.T, c row) {
 		text, err := openapi.Document(rows(t, policy.Row("POST /a")), openapi.ProblemWriter(c.write))
 		doc := parsed(t, text, err)
 		for _, media := range target(doc, at(operation(t, doc, "POST", "/a"), "responses", c.status)).Get("content").Map() {

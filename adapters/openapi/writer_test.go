@@ -44,13 +44,13 @@ func TestProblemWriter(t *testing.T) {
 		"400": "key_missing key_invalid body_unreadable ", "401": "principal_missing ", "409": "in_progress not_replayable ",
 		"413": "body_too_large ", "422": "key_reused ", "500": "handler_failed ", "503": temporary,
 	}
-	type c struct {
+	type row struct {
 		write     problem.Writer
 		mediaType string
 		differs   map[string]string // from defaults; "" for none
 		options   []policy.Option
 	}
-	testkit.Each(t, map[string]c{
+	testkit.Each(t, map[string]row{
 		"flat":          {write: flat, mediaType: asJSON},
 		"not required":  {flat, asJSON, map[string]string{"400": "key_invalid body_unreadable "}, []policy.Option{policy.Required(false)}},
 		"aged":          {flat, asJSON, map[string]string{"409": "in_progress not_replayable key_expired "}, []policy.Option{policy.KeyAge(time.Hour)}},
@@ -68,7 +68,7 @@ func TestProblemWriter(t *testing.T) {
 			"200" + asText: "not_replayable handler_failed ", "401": "", "409": "in_progress ", "500": "",
 		}, nil},
 		"the engine's own": {write: problem.Write, mediaType: asProblem},
-	}, func(t *testing.T, c c) {
+	}, func(t *testing.T, c row) {
 		declared := rows(t, policy.TableRow{Route: "POST /a", Options: c.options})
 		text, err := openapi.Document(declared, openapi.ProblemWriter(c.write))
 		doc := parsed(t, text, err)

@@ -19,6 +19,7 @@ import (
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -112,7 +113,7 @@ func TestOneCallerAsksForAll(t *testing.T) {
 // Case 38: a right to some keys alone, and commands that were renamed.
 func TestOtherRefusalsOfRights(t *testing.T) {
 	t.Parallel()
-	tests := map[string]func(t *testing.T) *redis.Client{
+	testkit.Each(t, map[string]func(t *testing.T) *redis.Client{
 		"other keys": func(t *testing.T) *redis.Client {
 			t.Helper()
 			return user(t, redistest.Start(t), "~another:*", "+@all")
@@ -129,14 +130,10 @@ func TestOtherRefusalsOfRights(t *testing.T) {
 			t.Helper()
 			return connect(t, redistest.Start(t, "--rename-command", "EVALSHA", "hidden"), nil)
 		},
-	}
-	for name, start := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			store := redisstore.New(start(t))
-			refused(t, store, claim("key"), storage.ErrStoreForbidden)
-		})
-	}
+	}, func(t *testing.T, start func(t *testing.T) *redis.Client) {
+		store := redisstore.New(start(t))
+		refused(t, store, claim("key"), storage.ErrStoreForbidden)
+	})
 }
 
 // Case 38: rights that are lost while the process runs.

@@ -34,48 +34,42 @@ var outages = map[string]func() error{
 // A key service that is unreachable is "not now", and not a corrupt record.
 func TestUnavailableIsNotCorrupt(t *testing.T) {
 	t.Parallel()
-	for name, outage := range outages {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			aead := newMoody()
-			store := sealedstore.New(memstore.New(), aead)
-			finish(t, store, "key", result(storage.Completed))
-			aead.set(nil, outage)
-			refuses(t, store, "key", storage.ErrUnreadable, storage.ErrCorruptRecord)
-			if _, _, err := store.Acquire(t.Context(), claim("key")); strings.Contains(err.Error(), "plain") {
-				t.Errorf("the error %q shows the response", err)
-			}
-			aead.set(nil, opaque)
-			refuses(t, store, "key", storage.ErrCorruptRecord, storage.ErrUnreadable)
-			aead.set(nil, nil)
-			replays(t, store, "key")
-		})
-	}
+	testkit.Each(t, outages, func(t *testing.T, outage func() error) {
+		aead := newMoody()
+		store := sealedstore.New(memstore.New(), aead)
+		finish(t, store, "key", result(storage.Completed))
+		aead.set(nil, outage)
+		refuses(t, store, "key", storage.ErrUnreadable, storage.ErrCorruptRecord)
+		if _, _, err := store.Acquire(t.Context(), claim("key")); strings.Contains(err.Error(), "plain") {
+			t.Errorf("the error %q shows the response", err)
+		}
+		aead.set(nil, opaque)
+		refuses(t, store, "key", storage.ErrCorruptRecord, storage.ErrUnreadable)
+		aead.set(nil, nil)
+		replays(t, store, "key")
+	})
 }
 
 // What cannot be sealed is not stored, and can be completed later.
 func TestCompleteWithoutTheAEAD(t *testing.T) {
 	t.Parallel()
-	for name, outage := range outages {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			aead := newMoody()
-			store := sealedstore.New(memstore.New(), aead)
-			lease := win(t, store, claim("key"))
-			aead.set(outage, nil)
-			for _, permanent := range []error{storage.ErrLeaseLost, storage.ErrStoreForbidden, storage.ErrCorruptRecord} {
-				if err := store.Complete(t.Context(), lease, result(storage.Completed)); err == nil || errors.Is(err, permanent) {
-					t.Errorf("Complete returned %v, want an error after which it is repeated", err)
-				}
+	testkit.Each(t, outages, func(t *testing.T, outage func() error) {
+		aead := newMoody()
+		store := sealedstore.New(memstore.New(), aead)
+		lease := win(t, store, claim("key"))
+		aead.set(outage, nil)
+		for _, permanent := range []error{storage.ErrLeaseLost, storage.ErrStoreForbidden, storage.ErrCorruptRecord} {
+			if err := store.Complete(t.Context(), lease, result(storage.Completed)); err == nil || errors.Is(err, permanent) {
+				t.Errorf("Complete returned %v, want an error after which it is repeated", err)
 			}
-			if r := find(t, store, claim("key")); r.State != storage.InProgress {
-				t.Errorf("the record is %+v, want it in progress", r)
-			}
-			aead.set(nil, nil)
-			must(t, store.Complete(t.Context(), lease, result(storage.Completed)))
-			replays(t, store, "key")
-		})
-	}
+		}
+		if r := find(t, store, claim("key")); r.State != storage.InProgress {
+			t.Errorf("the record is %+v, want it in progress", r)
+		}
+		aead.set(nil, nil)
+		must(t, store.Complete(t.Context(), lease, result(storage.Completed)))
+		replays(t, store, "key")
+	})
 }
 
 // hanging is an AEAD that does not return until it is let go.

@@ -12,6 +12,7 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/storetest"
 	"github.com/oncekey/oncekey/core/tieredstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 func TestConformance(t *testing.T) {
@@ -50,7 +51,7 @@ func TestTheDurableTierCounts(t *testing.T) {
 // With a hot tier that fails in every possible way, the contract still holds.
 func TestConformanceOverBrokenHotTier(t *testing.T) {
 	t.Parallel()
-	faults := map[string]func(hot *server) fault{
+	testkit.Each(t, map[string]func(hot *server) fault{
 		"down":       func(*server) fault { return refuse },
 		"hanging":    func(*server) fault { return hang },
 		"late":       func(*server) fault { return late(time.Millisecond) },
@@ -60,23 +61,19 @@ func TestConformanceOverBrokenHotTier(t *testing.T) {
 		"read-only":  func(*server) fault { return refuse.in("Complete", "Release", "Extend") },
 		"forgetful":  forgetful,
 		"moody":      moody,
-	}
-	for name, broken := range faults {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			storetest.Run(t, storetest.Config{
-				New: func(testing.TB) storage.Store {
-					hot := newServer()
-					link := hot.link()
-					link.set(broken(hot))
-					// Bare, because Forget is an error when the hot tier is
-					// unreachable.
-					return bare{tieredstore.New(link, memstore.New(), tieredstore.Logger(silent), tieredstore.HotTimeout(time.Millisecond))}
-				},
-				Wrap: synctest.Test,
-			})
+	}, func(t *testing.T, broken func(hot *server) fault) {
+		storetest.Run(t, storetest.Config{
+			New: func(testing.TB) storage.Store {
+				hot := newServer()
+				link := hot.link()
+				link.set(broken(hot))
+				// Bare, because Forget is an error when the hot tier is
+				// unreachable.
+				return bare{tieredstore.New(link, memstore.New(), tieredstore.Logger(silent), tieredstore.HotTimeout(time.Millisecond))}
+			},
+			Wrap: synctest.Test,
 		})
-	}
+	})
 }
 
 // forgetful loses everything again and again.

@@ -108,8 +108,8 @@ func TestEveryOptionHasAName(t *testing.T) {
 
 func TestInvalidFiles(t *testing.T) {
 	t.Parallel()
-	type c struct{ text, want string }
-	testkit.Each(t, map[string]c{
+	type row struct{ text, want string }
+	testkit.Each(t, map[string]row{
 		"empty":                {"", `t.yaml:1: there are no routes: write "routes:" and list the routes under that key`},
 		"a comment":            {"# nothing yet\n", `t.yaml:1: there are no routes`},
 		"no routes":            {"defaults: {TTLHours: 1}\nroutes:\n", `t.yaml:1: there are no routes`},
@@ -169,7 +169,7 @@ func TestInvalidFiles(t *testing.T) {
 		"a directive":            {"%YAML 1.1\n---\nroutes:\n  POST /a: {}\n", `t.yaml:1: a directive is not supported: remove the line`},
 		"a control character":    {"routes:\n  POST /a:\n    TTLHours: 1\n    ExcludeFields: [\"a\\nb\"]\n", `t.yaml:4: POST /a: policy: ExcludeFields is "a\nb": it must be`},
 		"a literal as a number":  {"routes:\n  POST /a:\n    TTLHours: |\n      48\n", `TTLHours is "48\n": it must be`},
-	}, func(t *testing.T, c c) {
+	}, func(t *testing.T, c row) {
 		table, err := tablefile.Parse("t.yaml", []byte(c.text))
 		if err == nil || table != nil || !strings.Contains(err.Error(), c.want) {
 			t.Fatalf("got  %v\nwant %s", err, c.want)

@@ -26,8 +26,8 @@ func (r *Run) Watch() int {
 
 func TestPattern(t *testing.T) {
 	t.Parallel()
-	type c struct{ pattern, replacement, want string }
-	testkit.Each(t, map[string]c{
+	type row struct{ pattern, replacement, want string }
+	testkit.Each(t, map[string]row{
 		"an expression":              {"$r.left() <= 0", "false", "if false && !r.engine.closed {"},
 		"the case of letters":        {"!$engine.Closed", "$engine.open", "r.left() <= 0 && r.engine.open {"},
 		"statements":                 {"$run.end($_)\nreturn $x", "return $x", "TTL: 3}\n\treturn r.left()\n"},
@@ -43,7 +43,7 @@ func TestPattern(t *testing.T) {
 		"another number of elements": {"claim{Key: $_}", "", "0 matches"},
 		"no Go":                      {"if {", "", "the pattern is no expression"},
 		"nothing":                    {"", "", "the pattern is no expression"},
-	}, func(t *testing.T, c c) {
+	}, func(t *testing.T, c row) {
 		e := engine{files: token.NewFileSet(), packages: make(map[string][]*ast.File)}
 		testkit.Must(t, e.parse("sample", "sample.go", []byte(sample)))
 		var got string

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncekey/oncekey/internal/testkit"
 	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
 	faultproxy "github.com/oncekey/oncekey/internal/testkit/proxy"
 )
@@ -13,12 +14,13 @@ import (
 // Cases 13 and 19: no client learns of a transfer that may not be committed.
 func TestTransferThatIsNotConfirmed(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
+	type test struct {
 		stops        []string
 		fail         func(f *fixture, backend int)
 		storeTimeout time.Duration
 		mayBeDone    bool
-	}{
+	}
+	testkit.Each(t, map[string]test{
 		"backend ended in its commit": {
 			stops:        []string{inItsCommit},
 			fail:         func(f *fixture, backend int) { f.database.terminate(backend) },
@@ -30,30 +32,26 @@ func TestTransferThatIsNotConfirmed(t *testing.T) {
 			storeTimeout: 3 * shortStoreTimeout, // the test must see the commit wait
 			mayBeDone:    true,                  // the client gives up, and the server may not notice
 		},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newPostgresFixture(t, 30*time.Second)
-			f.storeTimeout = test.storeTimeout
-			first, second := f.startTwo()
-			f.database.letCommitsWait()
-			move := transfer("key-1")
+	}, func(t *testing.T, test test) {
+		f := newPostgresFixture(t, 30*time.Second)
+		f.storeTimeout = test.storeTimeout
+		first, second := f.startTwo()
+		f.database.letCommitsWait()
+		move := transfer("key-1")
 
-			answers, stop, backend := f.beginUntil(first, move, test.stops...)
-			test.fail(f, backend)
-			(<-answers).expect(t, unconfirmed)
-			first.expectEvent("not_confirmed")
-			stop.lift()
+		answers, stop, backend := f.beginUntil(first, move, test.stops...)
+		test.fail(f, backend)
+		(<-answers).expect(t, unconfirmed)
+		first.expectEvent("not_confirmed")
+		stop.lift()
 
-			original := second.retryThrough(move).expectDone(t)
-			if !test.mayBeDone {
-				original.expect(t, created)
-			}
-			first.retryThrough(move).expectCopyOf(t, original)
-			f.expectTransfers(move.key)
-		})
-	}
+		original := second.retryThrough(move).expectDone(t)
+		if !test.mayBeDone {
+			original.expect(t, created)
+		}
+		first.retryThrough(move).expectCopyOf(t, original)
+		f.expectTransfers(move.key)
+	})
 }
 
 // Case 50: before the commit is sent, no row can be committed. The client learns this, and

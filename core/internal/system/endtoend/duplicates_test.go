@@ -13,23 +13,19 @@ import (
 // Case 1
 func TestConcurrentRequestsAreChargedOnce(t *testing.T) {
 	t.Parallel()
-	tests := map[string][2]string{
+	testkit.Each(t, map[string][2]string{
 		"chi":            {"chi", "chi"},
 		"gin":            {"gin", "gin"},
 		"chi beside gin": {"chi", "gin"},
-	}
-	for name, routers := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			onEachStore(t, 30*time.Second, func(t *testing.T, f *fixture) {
-				first, second := f.start(routers[0]), f.start(routers[1])
-				sendAtOnce(t, payment("tok_slow:200ms"), first, second)
-				if charges := f.effects(); len(charges) != 1 {
-					t.Errorf("%d charges, want one: %+v", len(charges), charges)
-				}
-			})
+	}, func(t *testing.T, routers [2]string) {
+		onEachStore(t, 30*time.Second, func(t *testing.T, f *fixture) {
+			first, second := f.start(routers[0]), f.start(routers[1])
+			sendAtOnce(t, payment("tok_slow:200ms"), first, second)
+			if charges := f.effects(); len(charges) != 1 {
+				t.Errorf("%d charges, want one: %+v", len(charges), charges)
+			}
 		})
-	}
+	})
 }
 
 // sendAtOnce sends the same request 50 times, each until it is done. One request runs, and

@@ -130,18 +130,14 @@ func bareFixture(t *testing.T, lockTTL time.Duration) *fixture {
 // must not matter.
 func onEachStore(t *testing.T, lockTTL time.Duration, test func(*testing.T, *fixture)) {
 	t.Helper()
-	fixtures := map[string]func(*testing.T, time.Duration) *fixture{
+	testkit.Each(t, map[string]func(*testing.T, time.Duration) *fixture{
 		"redis":    func(t *testing.T, lockTTL time.Duration) *fixture { return newFixture(t, lockTTL) },
 		"postgres": newPostgresFixture,
 		"sqlite":   newSQLiteFixture,
 		"mariadb":  newMariaDBFixture,
-	}
-	for name, newFixture := range fixtures {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, newFixture(t, lockTTL))
-		})
-	}
+	}, func(t *testing.T, newFixture func(*testing.T, time.Duration) *fixture) {
+		test(t, newFixture(t, lockTTL))
+	})
 }
 
 // instance is one process of the payments example.

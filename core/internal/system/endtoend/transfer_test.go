@@ -15,52 +15,49 @@ import (
 // the crash does not matter.
 func TestKilledInTheTransfer(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
+	type test struct {
 		stops     []string
 		committed bool
-	}{
+	}
+	testkit.Each(t, map[string]test{
 		"before its writes":  {stops: []string{beforeItsWrites}},
 		"between its writes": {stops: []string{betweenItsWrites}},
 		"at its last write":  {stops: []string{atItsLastWrite}},
 		"at its record":      {stops: []string{atItsLastWrite, atItsRecord}},
 		"in its commit":      {stops: []string{inItsCommit}, committed: true},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newPostgresFixture(t, 3*time.Second)
-			routers := []string{"chi", "gin"}
-			processes := []*instance{f.start("chi"), f.start("gin")}
-			f.database.letCommitsWait()
-			var keys []string
-			for round, router := range routers {
-				victim, other := processes[round], processes[1-round]
-				move := transfer(fmt.Sprintf("key-%d", round))
-				keys = append(keys, move.key)
+	}, func(t *testing.T, test test) {
+		f := newPostgresFixture(t, 3*time.Second)
+		routers := []string{"chi", "gin"}
+		processes := []*instance{f.start("chi"), f.start("gin")}
+		f.database.letCommitsWait()
+		var keys []string
+		for round, router := range routers {
+			victim, other := processes[round], processes[1-round]
+			move := transfer(fmt.Sprintf("key-%d", round))
+			keys = append(keys, move.key)
 
-				answers, stop, _ := f.beginUntil(victim, move, test.stops...)
-				victim.Kill()
-				last := <-answers
-				stop.lift()
-				processes[round] = f.start(router)
+			answers, stop, _ := f.beginUntil(victim, move, test.stops...)
+			victim.Kill()
+			last := <-answers
+			stop.lift()
+			processes[round] = f.start(router)
 
-				original := other.retryWhile(move, inProgress).expectDone(t)
-				switch {
-				case last.err == nil: // the kill came after the response
-					last.expect(t, unconfirmed)
-				case test.committed:
-					original.expect(t, replayed)
-				default:
-					original.expect(t, created)
-					other.expectEvent("lease_expired")
-				}
-				for _, process := range processes {
-					process.send(move).expectCopyOf(t, original)
-				}
-				f.expectTransfers(keys...)
+			original := other.retryWhile(move, inProgress).expectDone(t)
+			switch {
+			case last.err == nil: // the kill came after the response
+				last.expect(t, unconfirmed)
+			case test.committed:
+				original.expect(t, replayed)
+			default:
+				original.expect(t, created)
+				other.expectEvent("lease_expired")
 			}
-		})
-	}
+			for _, process := range processes {
+				process.send(move).expectCopyOf(t, original)
+			}
+			f.expectTransfers(keys...)
+		}
+	})
 }
 
 // Cases 5, 6 and 7: a frozen process keeps its rows locked until the server ends its idle

@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // broken is a memory store that sometimes makes a mistake.
@@ -52,10 +53,11 @@ func (b *broken) errs() bool { return b.calls.Add(1)%3 == 0 }
 // The checker finds these stores, although each single result looks right.
 func TestBrokenStoresAreFound(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
+	type test struct {
 		load  load
 		store *broken
-	}{
+	}
+	testkit.Each(t, map[string]test{
 		"grants two leases": {load{}, &broken{
 			acquire: func(b *broken, ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
 				lease, record, err := b.Store.Acquire(ctx, c)
@@ -152,26 +154,22 @@ func TestBrokenStoresAreFound(t *testing.T) {
 				return err
 			},
 		}},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test.store.Store = memstore.New()
-			defer test.store.late.Wait()
-			const rounds = 20
-			for seed := range uint64(rounds) {
-				err := examine(context.WithoutCancel(t.Context()), test.store, test.load, seed)
-				if err == nil {
-					continue
-				}
-				if !strings.Contains(err.Error(), "no order of these calls is allowed") {
-					t.Errorf("the checker found another error: %v", err)
-				}
-				return
+	}, func(t *testing.T, test test) {
+		test.store.Store = memstore.New()
+		defer test.store.late.Wait()
+		const rounds = 20
+		for seed := range uint64(rounds) {
+			err := examine(context.WithoutCancel(t.Context()), test.store, test.load, seed)
+			if err == nil {
+				continue
 			}
-			t.Errorf("the checker found no contradiction in %d rounds", rounds)
-		})
-	}
+			if !strings.Contains(err.Error(), "no order of these calls is allowed") {
+				t.Errorf("the checker found another error: %v", err)
+			}
+			return
+		}
+		t.Errorf("the checker found no contradiction in %d rounds", rounds)
+	})
 }
 
 // An error without a deadline as its cause is a failure.

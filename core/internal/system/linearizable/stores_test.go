@@ -157,19 +157,16 @@ func TestStores(t *testing.T) {
 func TestSoak(t *testing.T) {
 	t.Parallel()
 	soak.Duration(t, 0)
-	for name, open := range stores {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			store, histories := open(t), 0
-			soak.For(t, 0, func(int) {
-				for _, load := range loads {
-					expectOrder(t, store, load, rand.Uint64())
-					histories += keys
-				}
-			})
-			t.Logf("%d histories are in order", histories)
+	testkit.Each(t, stores, func(t *testing.T, open func(t *testing.T) storage.Store) {
+		store, histories := open(t), 0
+		soak.For(t, 0, func(int) {
+			for _, load := range loads {
+				expectOrder(t, store, load, rand.Uint64())
+				histories += keys
+			}
 		})
-	}
+		t.Logf("%d histories are in order", histories)
+	})
 }
 
 func expectOrder(t *testing.T, store storage.Store, load load, seed uint64) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core/internal/explore"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // calm is the time between two strikes at the servers in a long soak.
@@ -40,13 +41,10 @@ const (
 // 13, 15, 18 and 19.
 func TestSoak(t *testing.T) {
 	t.Parallel()
-	for name, open := range settings {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := open(t)
-			s.soak(t)
-		})
-	}
+	testkit.Each(t, settings, func(t *testing.T, open func(t *testing.T) *setting) {
+		s := open(t)
+		s.soak(t)
+	})
 }
 
 // soak runs plans until the time ends.
