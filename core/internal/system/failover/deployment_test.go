@@ -34,6 +34,15 @@ type deployment struct {
 // deployments start one Redis each.
 var deployments = map[string]func(t *testing.T) *deployment{"cluster": newCluster, "sentinel": newSentinel}
 
+// onDeployments runs a test on each of them.
+func onDeployments(t *testing.T, test func(t *testing.T, d *deployment)) {
+	t.Helper()
+	testkit.Each(t, deployments, func(t *testing.T, deploy func(t *testing.T) *deployment) {
+		t.Helper()
+		test(t, deploy(t))
+	})
+}
+
 // newCluster starts three masters with one replica each. The first master is the victim.
 func newCluster(t *testing.T) *deployment {
 	t.Helper()

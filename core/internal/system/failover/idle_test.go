@@ -21,37 +21,33 @@ const fewDials = 25
 // request's time runs out.
 func TestIdleProcessFindsTheNewMaster(t *testing.T) {
 	t.Parallel()
-	for name, deploy := range deployments {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := deploy(t)
-			client := d.client()
-			var dials atomic.Int64 // of the victim
-			if cluster, is := client.(*redis.ClusterClient); is {
-				client = redis.NewClusterClient(&redis.ClusterOptions{
-					Addrs: cluster.Options().Addrs, ContextTimeoutEnabled: true, DialerRetries: 1,
-					Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
-						if address == d.victim.Addr() {
-							dials.Add(1)
-						}
-						return new(net.Dialer).DialContext(ctx, network, address)
-					},
-				})
-				t.Cleanup(func() { client.Close() })
-			}
-			effects := newLedger()
-			idle := effects.start(t, redisstore.New(client))
-			idle.expect(t, d.key("warm"), created)
-			d.awaitReplication()
-			d.victim.Kill()
-			d.promote()
-			key := d.key("fresh")
-			dials.Store(0)
-			idle.expect(t, key, created)
-			effects.expectRuns(t, key, 1)
-			if got := dials.Load(); got > fewDials {
-				t.Errorf("the process dialed the dead master %d times, want at most %d", got, fewDials)
-			}
-		})
-	}
+	onDeployments(t, func(t *testing.T, d *deployment) {
+		client := d.client()
+		var dials atomic.Int64 // of the victim
+		if cluster, is := client.(*redis.ClusterClient); is {
+			client = redis.NewClusterClient(&redis.ClusterOptions{
+				Addrs: cluster.Options().Addrs, ContextTimeoutEnabled: true, DialerRetries: 1,
+				Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
+					if address == d.victim.Addr() {
+						dials.Add(1)
+					}
+					return new(net.Dialer).DialContext(ctx, network, address)
+				},
+			})
+			t.Cleanup(func() { client.Close() })
+		}
+		effects := newLedger()
+		idle := effects.start(t, redisstore.New(client))
+		idle.expect(t, d.key("warm"), created)
+		d.awaitReplication()
+		d.victim.Kill()
+		d.promote()
+		key := d.key("fresh")
+		dials.Store(0)
+		idle.expect(t, key, created)
+		effects.expectRuns(t, key, 1)
+		if got := dials.Load(); got > fewDials {
+			t.Errorf("the process dialed the dead master %d times, want at most %d", got, fewDials)
+		}
+	})
 }

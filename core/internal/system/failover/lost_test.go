@@ -27,50 +27,31 @@ import (
 // tieredstore as in the test below. redisstore.WaitReplicas makes it improbable.
 func TestAsynchronousFailoverCanLoseAClaim(t *testing.T) {
 	t.Parallel()
-	for name, deploy := range deployments {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := deploy(t)
-			effects := newLedger()
-			first := effects.start(t, redisstore.New(d.client()))
-			second := effects.start(t, redisstore.New(d.client()))
-			finished, running := d.key("finished"), d.key(slow)
+	onDeployments(t, func(t *testing.T, d *deployment) {
+		effects := newLedger()
+		first := effects.start(t, redisstore.New(d.client()))
+		second := effects.start(t, redisstore.New(d.client()))
+		finished, running, answers := effects.runUnreplicated(t, d, first, second)
 
-			warm(t, d, first, second)
-			d.loseReplication()
-			first.expect(t, finished, created)
-			second.expect(t, finished, replayed)
-			answers := first.begin(t, effects, running)
-			second.expect(t, running, inProgress)
+		successor := d.replaceVictim()
+		d.expectKnown(successor, finished, false)
+		d.expectKnown(successor, running, false)
+		second.insist(t, finished).expect(t, "the response to the retry of a lost key", created)
+		effects.expectRuns(t, finished, 1, 1)
 
-			successor := d.replaceVictim()
-			d.expectKnown(successor, finished, false)
-			d.expectKnown(successor, running, false)
-			if got := second.insist(t, finished); !got.is(created) {
-				t.Errorf("the response to the retry of a lost key is %+v, want a second run", got)
-			}
-			effects.expectRuns(t, finished, 1, 1)
-
-			// Of two handlers that run at the same time, one response is kept. No client gets
-			// the other response while its process reaches the new master.
-			if got := first.insist(t, finished); !got.is(replayed) {
-				t.Errorf("the response to a retry after that is %+v, want %+v", got, replayed)
-			}
-			second.finish <- struct{}{}
-			if got := second.insist(t, running); !got.is(created) {
-				t.Errorf("the response to the retry of a lost key is %+v, want a second run", got)
-			}
-			first.finish <- struct{}{}
-			if got := <-answers; !got.is(inProgress) {
-				t.Errorf("the response of the holder whose claim was lost is %+v, want %+v", got, inProgress)
-			}
-			effects.expectRuns(t, running, 1, 1)
-			for _, p := range []*process{first, second} {
-				p.expect(t, finished, replayed)
-				p.expect(t, running, replayed)
-			}
-		})
-	}
+		// Of two handlers that run at the same time, one response is kept. No client gets
+		// the other response while its process reaches the new master.
+		first.insist(t, finished).expect(t, "the response to a retry after that", replayed)
+		second.finish <- struct{}{}
+		second.insist(t, running).expect(t, "the response to the retry of a lost key", created)
+		first.finish <- struct{}{}
+		(<-answers).expect(t, "the response of the holder whose claim was lost", inProgress)
+		effects.expectRuns(t, running, 1, 1)
+		for _, p := range []*process{first, second} {
+			p.expect(t, finished, replayed)
+			p.expect(t, running, replayed)
+		}
+	})
 }
 
 // Case 17: the same failover, with a durable tier behind Redis. PostgreSQL has the records
@@ -78,43 +59,30 @@ func TestAsynchronousFailoverCanLoseAClaim(t *testing.T) {
 // a new master.
 func TestTieredStoreLosesNothingInAFailover(t *testing.T) {
 	t.Parallel()
-	for name, deploy := range deployments {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := deploy(t)
-			effects := newLedger()
-			address := postgrestest.Shared(t)
-			first := effects.start(t, tiered(t, d, address))
-			second := effects.start(t, tiered(t, d, address))
-			finished, running := d.key("finished"), d.key(slow)
+	onDeployments(t, func(t *testing.T, d *deployment) {
+		effects := newLedger()
+		address := postgrestest.Shared(t)
+		first := effects.start(t, tiered(t, d, address))
+		second := effects.start(t, tiered(t, d, address))
+		finished, running, answers := effects.runUnreplicated(t, d, first, second)
 
-			warm(t, d, first, second)
-			d.loseReplication()
-			first.expect(t, finished, created)
-			second.expect(t, finished, replayed)
-			answers := first.begin(t, effects, running)
-			second.expect(t, running, inProgress)
+		d.victim.Kill()
+		second.expect(t, finished, replayed)
+		second.expect(t, running, inProgress)
 
-			d.victim.Kill()
-			second.expect(t, finished, replayed)
-			second.expect(t, running, inProgress)
-
-			successor := d.replaceVictim()
-			d.expectKnown(successor, running, false)
-			second.expect(t, finished, replayed)
-			second.expect(t, running, inProgress)
-			first.finish <- struct{}{}
-			if got := <-answers; !got.is(created) {
-				t.Errorf("the response of the holder of the claim that Redis lost is %+v, want %+v", got, created)
-			}
-			for _, p := range []*process{first, second} {
-				p.expect(t, finished, replayed)
-				p.expect(t, running, replayed)
-			}
-			effects.expectRuns(t, finished, 1)
-			effects.expectRuns(t, running, 1)
-		})
-	}
+		successor := d.replaceVictim()
+		d.expectKnown(successor, running, false)
+		second.expect(t, finished, replayed)
+		second.expect(t, running, inProgress)
+		first.finish <- struct{}{}
+		(<-answers).expect(t, "the response of the holder of the claim that Redis lost", created)
+		for _, p := range []*process{first, second} {
+			p.expect(t, finished, replayed)
+			p.expect(t, running, replayed)
+		}
+		effects.expectRuns(t, finished, 1)
+		effects.expectRuns(t, running, 1)
+	})
 }
 
 // tiered returns a store with new connections to both tiers.
@@ -128,6 +96,19 @@ func tiered(t *testing.T, d *deployment, database string) storage.Store {
 	t.Cleanup(pool.Close)
 	testkit.Must(t, pgstore.Migrate(t.Context(), pool))
 	return tieredstore.New(redisstore.New(d.client()), pgstore.New(pool), tieredstore.Logger(slog.New(slog.DiscardHandler)))
+}
+
+// runUnreplicated finishes a key, and begins another one in the first process, while the victim's replicas are cut off.
+func (l *ledger) runUnreplicated(t *testing.T, d *deployment, first, second *process) (finished, running string, answers <-chan answer) {
+	t.Helper()
+	finished, running = d.key("finished"), d.key(slow)
+	warm(t, d, first, second)
+	d.loseReplication()
+	first.expect(t, finished, created)
+	second.expect(t, finished, replayed)
+	answers = first.begin(t, l, running)
+	second.expect(t, running, inProgress)
+	return finished, running, answers
 }
 
 // warm lets the processes find the victim. A new client may ask a frozen replica for the

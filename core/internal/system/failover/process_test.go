@@ -108,6 +108,14 @@ var (
 
 func (a answer) is(want answer) bool { return a.status == want.status && a.replayed == want.replayed }
 
+// expect fails the test if the response is different. Its name is for the message.
+func (a answer) expect(t *testing.T, name string, want answer) {
+	t.Helper()
+	if !a.is(want) {
+		t.Errorf("%s is %+v, want %+v", name, a, want)
+	}
+}
+
 func (p *process) post(key string) answer {
 	began := time.Now()
 	recorder := service.Serve(p.handler, service.Request(context.Background(), path, key, `{"amount":4200}`))
@@ -120,9 +128,7 @@ func (p *process) post(key string) answer {
 // expect posts a key and fails the test if the response is different.
 func (p *process) expect(t *testing.T, key string, want answer) {
 	t.Helper()
-	if got := p.post(key); !got.is(want) {
-		t.Errorf("the response to %s is %+v, want %+v", key, got, want)
-	}
+	p.post(key).expect(t, "the response to "+key, want)
 }
 
 // insist posts a key until the store is available, like a client that honours Retry-After,

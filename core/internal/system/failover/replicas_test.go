@@ -31,27 +31,21 @@ func TestNothingRunsWithoutEnoughReplicas(t *testing.T) {
 	host, port, err := net.SplitHostPort(master.Addr())
 	testkit.Must(t, err)
 	replica := redistest.Start(t, "--replicaof", host, port)
-	if got := first.insist(t, "early"); !got.is(created) {
-		t.Fatalf("the response with a replica is %+v, want %+v", got, created)
-	}
+	first.insist(t, "early").expect(t, "the response with a replica", created)
 
 	// The client gets the handler's response even if no server can store it.
 	answers := first.begin(t, effects, slow)
 	replica.Kill()
 	testkit.Await(t, "for the master to refuse", func() bool { return second.post("late").is(unavailable) })
 	first.finish <- struct{}{}
-	if got := <-answers; !got.is(created) {
-		t.Errorf("the response of a handler that had begun is %+v, want %+v", got, created)
-	}
+	(<-answers).expect(t, "the response of a handler that had begun", created)
 	for _, key := range []string{"early", "late", slow} {
 		second.expect(t, key, unavailable)
 	}
 	effects.expectRuns(t, "late")
 
 	replica.Restart()
-	if got := second.insist(t, "late"); !got.is(created) {
-		t.Errorf("the response with a new replica is %+v, want %+v", got, created)
-	}
+	second.insist(t, "late").expect(t, "the response with a new replica", created)
 	testkit.Await(t, "for the response to be stored", func() bool { return second.post(slow).is(replayed) })
 	first.expect(t, "early", replayed)
 	for _, key := range []string{"early", "late", slow} {
