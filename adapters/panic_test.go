@@ -15,6 +15,7 @@ import (
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -95,36 +96,33 @@ func TestPanicWithoutAStatusOfGin(t *testing.T) {
 // reports 500 after the handler's 201.
 func TestPanicRecoveredInside(t *testing.T) {
 	t.Parallel()
-	for _, row := range []struct {
-		name   string
+	type row struct {
 		inside middleware
 		body   string
-	}{
-		{"the router's own", recoverer, ""},
-		{"with a body", apologizing, "sorry\n"},
-	} {
-		t.Run(row.name, func(t *testing.T) {
-			t.Parallel()
-			for name, handler := range map[string]http.HandlerFunc{
-				"at once":   panicking,
-				"after 201": then(created, panicking),
-			} {
-				onCase(t, name, everyRouter, func(t *testing.T, m mounting) {
-					s := m.start(t, program{inside: []middleware{row.inside}, handler: handler})
-					for range 2 {
-						answer := s.runsAgain(payment("k"))
-						if answer.Code != http.StatusInternalServerError || answer.Body.String() != row.body {
-							t.Errorf("got %d %q, want 500 %q", answer.Code, answer.Body, row.body)
-						}
-						if answer.Header().Get("Location") != "" {
-							t.Errorf("the 500 has the header of the 201: %v", answer.Header())
-						}
-					}
-					s.reported(event.DeleteKey, 2)
-				})
-			}
-		})
 	}
+	testkit.Each(t, map[string]row{
+		"the router's own": {recoverer, ""},
+		"with a body":      {apologizing, "sorry\n"},
+	}, func(t *testing.T, row row) {
+		for name, handler := range map[string]http.HandlerFunc{
+			"at once":   panicking,
+			"after 201": then(created, panicking),
+		} {
+			onCase(t, name, everyRouter, func(t *testing.T, m mounting) {
+				s := m.start(t, program{inside: []middleware{row.inside}, handler: handler})
+				for range 2 {
+					answer := s.runsAgain(payment("k"))
+					if answer.Code != http.StatusInternalServerError || answer.Body.String() != row.body {
+						t.Errorf("got %d %q, want 500 %q", answer.Code, answer.Body, row.body)
+					}
+					if answer.Header().Get("Location") != "" {
+						t.Errorf("the 500 has the header of the 201: %v", answer.Header())
+					}
+				}
+				s.reported(event.DeleteKey, 2)
+			})
+		}
+	})
 }
 
 // A policy's classifier gets the panic too.

@@ -15,6 +15,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -144,23 +145,21 @@ func FuzzPayloadIsNeverShown(f *testing.F) {
 // Case 43: names are still shown, and the other members are counted.
 func TestOtherMembersAreCounted(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct{ name, contentType, first, second, log, problem string }{
-		{"a name", "application/json", `{"sentAt":1}`, `{"sentAt":2}`, "differs=[sentAt] missing=0", `"differs":["sentAt"]`},
-		{"JSON as a form", "application/x-www-form-urlencoded", `{"card":"4242"}`, `{"card":"4343"}`, "differs=[] others=1 missing=1", `"others":1`},
-		{"a name and a card", "application/json", `{"sentAt":1}`, `{"sentAt":2,"4242424242424242":3}`, "differs=[sentAt] others=1", `"differs":["sentAt"],"others":1`},
-		{"in a map by card", "application/json", `{"cards":{}}`, `{"cards":{"4242424242424242":{"cvv":1}}}`, "differs=[cards.*.cvv]", `"differs":["cards.*.cvv"]`},
-		{"text as a form", "application/x-www-form-urlencoded", "hunter2", "hunter3", "differs=[] others=1", `"others":1`},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			o := newOutside(t, created)
-			o.send(claim(t, test.contentType, test.first))
-			problem, log := o.send(claim(t, test.contentType, test.second))
-			if !strings.Contains(log, test.log) || !strings.Contains(problem, test.problem) {
-				t.Errorf("logged %s\nproblem %s\nwant %s and %s", log, problem, test.log, test.problem)
-			}
-		})
-	}
+	type test struct{ contentType, first, second, log, problem string }
+	testkit.Each(t, map[string]test{
+		"a name":            {"application/json", `{"sentAt":1}`, `{"sentAt":2}`, "differs=[sentAt] missing=0", `"differs":["sentAt"]`},
+		"JSON as a form":    {"application/x-www-form-urlencoded", `{"card":"4242"}`, `{"card":"4343"}`, "differs=[] others=1 missing=1", `"others":1`},
+		"a name and a card": {"application/json", `{"sentAt":1}`, `{"sentAt":2,"4242424242424242":3}`, "differs=[sentAt] others=1", `"differs":["sentAt"],"others":1`},
+		"in a map by card":  {"application/json", `{"cards":{}}`, `{"cards":{"4242424242424242":{"cvv":1}}}`, "differs=[cards.*.cvv]", `"differs":["cards.*.cvv"]`},
+		"text as a form":    {"application/x-www-form-urlencoded", "hunter2", "hunter3", "differs=[] others=1", `"others":1`},
+	}, func(t *testing.T, test test) {
+		o := newOutside(t, created)
+		o.send(claim(t, test.contentType, test.first))
+		problem, log := o.send(claim(t, test.contentType, test.second))
+		if !strings.Contains(log, test.log) || !strings.Contains(problem, test.problem) {
+			t.Errorf("logged %s\nproblem %s\nwant %s and %s", log, problem, test.log, test.problem)
+		}
+	})
 }
 
 // Case 43: a path without a known pattern may name a card or a person.

@@ -7,39 +7,37 @@ import (
 	"testing"
 
 	"github.com/oncekey/oncekey/fingerprint"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // Stored fingerprints must not change unnoticed: a change here needs another
 // version in the first part.
 func TestGolden(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
-		name    string
+	type test struct {
 		request fingerprint.Request
 		want    string
-	}{
-		{"empty request", fingerprint.Request{}, "sha256:39b794e0b25a177ed2f0866446a65665fab078c374fba5acc09182ed0869b73b"},
-		{"json", fingerprint.Request{
+	}
+	testkit.Each(t, map[string]test{
+		"empty request": {fingerprint.Request{}, "sha256:39b794e0b25a177ed2f0866446a65665fab078c374fba5acc09182ed0869b73b"},
+		"json": {fingerprint.Request{
 			Method: "POST", Path: "/payments", RawQuery: "b=2&a=%31", ContentType: "application/json; charset=utf-8",
 			Body: []byte(`{"b":[1.0,"\u0041\ud800"],"a":null}`),
 		}, "sha256:0e220b5ec3cbe851f2b32c1a99eb59be6d635ebb83088cb4b680b002ea2e7a7a"},
-		{"form", fingerprint.Request{
+		"form": {fingerprint.Request{
 			Method: "PATCH", Path: "/payments/1", ContentType: "application/x-www-form-urlencoded", Body: []byte("b=%zz&a=1+2"),
 		}, "sha256:1aadae8d5bd29c2ba6a4a92831217c2b6b87c019b0084991171bf253853bd6b1"},
-		{"multipart", fingerprint.Request{
+		"multipart": {fingerprint.Request{
 			Method: "POST", Path: "/files", ContentType: "multipart/form-data; boundary=xyz", Body: []byte(upload("xyz")),
 		}, "sha256:b337bd35029e1e224d14bf181ab652091000b3fbbed964f0e22be2a0bdf00c44"},
-		{"raw", fingerprint.Request{
+		"raw": {fingerprint.Request{
 			Method: "POST", Path: "/notes", ContentType: "text/plain; format=flowed", Body: []byte("hello"),
 		}, "sha256:5c5cd80f3763edd0ac332821c052d8e5f54677c0bf75f265ee5b030bc424be3c"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			if got := fingerprint.Of(test.request, nil); got != test.want {
-				t.Errorf("got %s, want %s", got, test.want)
-			}
-		})
-	}
+	}, func(t *testing.T, test test) {
+		if got := fingerprint.Of(test.request, nil); got != test.want {
+			t.Errorf("got %s, want %s", got, test.want)
+		}
+	})
 }
 
 func TestFormat(t *testing.T) {

@@ -282,43 +282,40 @@ func (s *seen) record(next mcp.MethodHandler) mcp.MethodHandler {
 // for one that is not there.
 func TestClientPlacesKeys(t *testing.T) {
 	t.Parallel()
-	for _, row := range []struct {
-		name   string
+	type row struct {
 		in     idemmcp.KeyPlace
 		params mcp.CallToolParams
 		want   string
-	}{
-		{"a new key", idemmcp.KeyPlace{}, mcp.CallToolParams{Name: "charge", Arguments: args{"amount": 1}}, `charge {"amount":1} "given"`},
-		{"the caller's key", idemmcp.KeyPlace{}, mcp.CallToolParams{Name: "charge", Meta: mcp.Meta{"idempotency-key": "mine"}}, `charge {} "mine"`},
-		{"a read-only tool", idemmcp.KeyPlace{}, mcp.CallToolParams{Name: "look"}, `look {} null`},
-		{"an unguarded tool", idemmcp.KeyPlace{}, mcp.CallToolParams{Name: "plain"}, `plain {} "given"`},
-		{"in the arguments", idemmcp.InArguments("idempotency_key"), mcp.CallToolParams{Name: "charge", Arguments: args{"amount": 1}}, `charge {"amount":1,"idempotency_key":"given"} null`},
-		{"the caller's in the arguments", idemmcp.InArguments("idempotency_key"), mcp.CallToolParams{Name: "charge", Arguments: keyed("mine", 1)}, `charge {"amount":1,"idempotency_key":"mine"} null`},
-		{"not in a tool's schema", idemmcp.InArguments("idempotency_key"), mcp.CallToolParams{Name: "closed", Arguments: args{}}, `closed {} null`},
-		{"of no listed tool", idemmcp.InArguments("idempotency_key"), mcp.CallToolParams{Name: "absent", Arguments: args{}}, `absent {} null`},
-	} {
-		t.Run(row.name, func(t *testing.T) {
-			t.Parallel()
-			made, out := newShop(t, setup{}), new(seen)
-			for _, tool := range []*mcp.Tool{{Name: "look", Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true}}, {Name: "closed"}} {
-				tool.InputSchema = map[string]any{"type": "object", "properties": map[string]any{}}
-				made.server.AddTool(tool, nothing)
-			}
-			o := quick(new(retries))
-			o.KeyIn = row.in
-			session := inMemory("2025-11-25")(t, made.server, sending(t, o, out.record))
-			for range 2 {
-				_, _ = session.CallTool(idemmcp.WithKey(t.Context(), "given"), &row.params)
-			}
-			lists := 1
-			if row.params.Name == "absent" {
-				lists = 2
-			}
-			if want := []string{row.want, row.want}; !slices.Equal(out.calls, want) || out.lists != lists {
-				t.Errorf("sent %q after %d lists, want %q after %d", out.calls, out.lists, want, lists)
-			}
-		})
 	}
+	testkit.Each(t, map[string]row{
+		"a new key":                     {idemmcp.KeyPlace{}, mcp.CallToolParams{Name: "charge", Arguments: args{"amount": 1}}, `charge {"amount":1} "given"`},
+		"the caller's key":              {idemmcp.KeyPlace{}, mcp.CallToolParams{Name: "charge", Meta: mcp.Meta{"idempotency-key": "mine"}}, `charge {} "mine"`},
+		"a read-only tool":              {idemmcp.KeyPlace{}, mcp.CallToolParams{Name: "look"}, `look {} null`},
+		"an unguarded tool":             {idemmcp.KeyPlace{}, mcp.CallToolParams{Name: "plain"}, `plain {} "given"`},
+		"in the arguments":              {idemmcp.InArguments("idempotency_key"), mcp.CallToolParams{Name: "charge", Arguments: args{"amount": 1}}, `charge {"amount":1,"idempotency_key":"given"} null`},
+		"the caller's in the arguments": {idemmcp.InArguments("idempotency_key"), mcp.CallToolParams{Name: "charge", Arguments: keyed("mine", 1)}, `charge {"amount":1,"idempotency_key":"mine"} null`},
+		"not in a tool's schema":        {idemmcp.InArguments("idempotency_key"), mcp.CallToolParams{Name: "closed", Arguments: args{}}, `closed {} null`},
+		"of no listed tool":             {idemmcp.InArguments("idempotency_key"), mcp.CallToolParams{Name: "absent", Arguments: args{}}, `absent {} null`},
+	}, func(t *testing.T, row row) {
+		made, out := newShop(t, setup{}), new(seen)
+		for _, tool := range []*mcp.Tool{{Name: "look", Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true}}, {Name: "closed"}} {
+			tool.InputSchema = map[string]any{"type": "object", "properties": map[string]any{}}
+			made.server.AddTool(tool, nothing)
+		}
+		o := quick(new(retries))
+		o.KeyIn = row.in
+		session := inMemory("2025-11-25")(t, made.server, sending(t, o, out.record))
+		for range 2 {
+			_, _ = session.CallTool(idemmcp.WithKey(t.Context(), "given"), &row.params)
+		}
+		lists := 1
+		if row.params.Name == "absent" {
+			lists = 2
+		}
+		if want := []string{row.want, row.want}; !slices.Equal(out.calls, want) || out.lists != lists {
+			t.Errorf("sent %q after %d lists, want %q after %d", out.calls, out.lists, want, lists)
+		}
+	})
 }
 
 // A tool that calls another server gives it the same key in each of its runs, and no other

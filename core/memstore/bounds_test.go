@@ -38,41 +38,37 @@ func TestFullStore(t *testing.T) {
 	t.Parallel()
 	c := claim(0)
 	size := int64(overhead + len(c.Key) + len(c.Fingerprint))
-	tests := []struct {
-		name     string
+	type test struct {
 		option   memstore.Option
 		mentions string
-	}{
-		{"of records", memstore.MaxRecords(2), "2 of 2 records"},
-		{"of bytes", memstore.MaxBytes(2 * size), fmt.Sprintf("%d of %d bytes", 2*size, 2*size)},
 	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			store := memstore.New(test.option)
-			running, finished := win(t, store, claim(1)), win(t, store, claim(2))
-			refuse := func(mentions string) {
-				t.Helper()
-				_, _, err := store.Acquire(t.Context(), claim(3))
-				if !errors.Is(err, storage.ErrStoreFull) || !strings.Contains(err.Error(), mentions) {
-					t.Fatalf("Acquire returned %v, want ErrStoreFull and %q", err, mentions)
-				}
+	testkit.Each(t, map[string]test{
+		"of records": {memstore.MaxRecords(2), "2 of 2 records"},
+		"of bytes":   {memstore.MaxBytes(2 * size), fmt.Sprintf("%d of %d bytes", 2*size, 2*size)},
+	}, func(t *testing.T, test test) {
+		store := memstore.New(test.option)
+		running, finished := win(t, store, claim(1)), win(t, store, claim(2))
+		refuse := func(mentions string) {
+			t.Helper()
+			_, _, err := store.Acquire(t.Context(), claim(3))
+			if !errors.Is(err, storage.ErrStoreFull) || !strings.Contains(err.Error(), mentions) {
+				t.Fatalf("Acquire returned %v, want ErrStoreFull and %q", err, mentions)
 			}
-			refuse(test.mentions)
-			must(t, store.Complete(t.Context(), finished, result("answer")))
-			must(t, store.Extend(t.Context(), running, time.Minute))
-			refuse("")
-			for n, state := range map[int]storage.State{1: storage.InProgress, 2: storage.Completed} {
-				if _, r, err := store.Acquire(t.Context(), claim(n)); err != nil || r == nil || r.State != state {
-					t.Errorf("key %d holds %+v (%v), want it %s", n, r, err, state)
-				}
+		}
+		refuse(test.mentions)
+		must(t, store.Complete(t.Context(), finished, result("answer")))
+		must(t, store.Extend(t.Context(), running, time.Minute))
+		refuse("")
+		for n, state := range map[int]storage.State{1: storage.InProgress, 2: storage.Completed} {
+			if _, r, err := store.Acquire(t.Context(), claim(n)); err != nil || r == nil || r.State != state {
+				t.Errorf("key %d holds %+v (%v), want it %s", n, r, err, state)
 			}
-			must(t, store.Release(t.Context(), running))
-			if store.Len() != 1 {
-				t.Errorf("it holds %d records, want 1", store.Len())
-			}
-		})
-	}
+		}
+		must(t, store.Release(t.Context(), running))
+		if store.Len() != 1 {
+			t.Errorf("it holds %d records, want 1", store.Len())
+		}
+	})
 }
 
 // The response of a handler that ran is stored, even in a full store.

@@ -70,34 +70,32 @@ func TestExamineFindsWrongTables(t *testing.T) {
 	t.Parallel()
 	wide := make([]byte, 700)
 	_, _ = rand.Read(wide)
-	for _, test := range []struct {
-		name, statements, check string
-		grade                   storage.Grade
-		texts                   []string
-	}{
-		{"no disk", ``, "durability", storage.Mend, []string{"fsync off"}},
-		{"no table", `DROP TABLE oncekey_records`, "table and rights", storage.Mend, []string{"missing", "pgstore.Migrate"}},
-		{"a check by hand, in one line", `DROP TABLE oncekey_records`, "fillfactor", storage.Skipped, []string{"check by hand: SELECT (factor"}},
-		{"no versions", `DROP TABLE oncekey_records_migrations`, "schema version", storage.Skipped, []string{"pgstore.Migrate"}},
-		{"an old schema", `DELETE FROM oncekey_records_migrations`, "schema version", storage.Mend, []string{"version 0", "pgstore.Migrate"}},
-		{"a constraint", `ALTER TABLE oncekey_records ADD CONSTRAINT narrow CHECK (true)`, "constraints and triggers", storage.Look, []string{"narrow"}},
-		{"no autovacuum", `ALTER TABLE oncekey_records SET (autovacuum_enabled = false)`, "autovacuum", storage.Mend, []string{"set autovacuum on"}},
-		{"no sweeper", filling("key", 500) + `; UPDATE oncekey_records SET sweep_after = 1`, "sweeping", storage.Look, []string{"RunSweeper", "500 expired"}},
-		{"full pages", `ALTER TABLE oncekey_records SET (fillfactor = 100)`, "fillfactor", storage.Look, []string{"fillfactor 100"}},
-		{"the default fillfactor", `ALTER TABLE oncekey_records RESET (fillfactor)`, "fillfactor", storage.Look, []string{"fillfactor 100"}},
-		{
-			"a large index", `ALTER TABLE oncekey_records ALTER record_key TYPE text; ` + filling(hex.EncodeToString(wide), 8000),
+	type test struct {
+		statements, check string
+		grade             storage.Grade
+		texts             []string
+	}
+	testkit.Each(t, map[string]test{
+		"no disk":                      {``, "durability", storage.Mend, []string{"fsync off"}},
+		"no table":                     {`DROP TABLE oncekey_records`, "table and rights", storage.Mend, []string{"missing", "pgstore.Migrate"}},
+		"a check by hand, in one line": {`DROP TABLE oncekey_records`, "fillfactor", storage.Skipped, []string{"check by hand: SELECT (factor"}},
+		"no versions":                  {`DROP TABLE oncekey_records_migrations`, "schema version", storage.Skipped, []string{"pgstore.Migrate"}},
+		"an old schema":                {`DELETE FROM oncekey_records_migrations`, "schema version", storage.Mend, []string{"version 0", "pgstore.Migrate"}},
+		"a constraint":                 {`ALTER TABLE oncekey_records ADD CONSTRAINT narrow CHECK (true)`, "constraints and triggers", storage.Look, []string{"narrow"}},
+		"no autovacuum":                {`ALTER TABLE oncekey_records SET (autovacuum_enabled = false)`, "autovacuum", storage.Mend, []string{"set autovacuum on"}},
+		"no sweeper":                   {filling("key", 500) + `; UPDATE oncekey_records SET sweep_after = 1`, "sweeping", storage.Look, []string{"RunSweeper", "500 expired"}},
+		"full pages":                   {`ALTER TABLE oncekey_records SET (fillfactor = 100)`, "fillfactor", storage.Look, []string{"fillfactor 100"}},
+		"the default fillfactor":       {`ALTER TABLE oncekey_records RESET (fillfactor)`, "fillfactor", storage.Look, []string{"fillfactor 100"}},
+		"a large index": {
+			`ALTER TABLE oncekey_records ALTER record_key TYPE text; ` + filling(hex.EncodeToString(wide), 8000),
 			"index size", storage.Look,
 			[]string{"REINDEX INDEX CONCURRENTLY"},
 		},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			_, pool := open(t)
-			execute(t, pool, test.statements)
-			wantFinding(t, examined(t, pool), test.check, test.grade, test.texts...)
-		})
-	}
+	}, func(t *testing.T, test test) {
+		_, pool := open(t)
+		execute(t, pool, test.statements)
+		wantFinding(t, examined(t, pool), test.check, test.grade, test.texts...)
+	})
 }
 
 // Behind a pooler a pool in the mode exec is right.

@@ -25,29 +25,25 @@ func TestWarnOfEviction(t *testing.T) {
 	limited := func(policy string, more ...string) []string {
 		return append([]string{"--maxmemory", "100mb", "--maxmemory-policy", policy}, more...)
 	}
-	tests := []struct {
-		name      string
+	type test struct {
 		arguments []string
 		warns     bool
-	}{
-		{"records only", limited("volatile-lru"), true},
-		{"any key", limited("allkeys-random"), true},
-		{"nothing", limited("noeviction"), false},
-		{"no limit", []string{"--maxmemory-policy", "volatile-ttl"}, false},
-		{"the server does not say", limited("volatile-lru", "--rename-command", "CONFIG", ""), false},
 	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			rdb := redis.NewClient(&redis.Options{Addr: redistest.Start(t, test.arguments...).Addr()})
-			defer rdb.Close()
-			var log bytes.Buffer
-			New(rdb, Logger(slog.New(slog.NewTextHandler(&log, nil)))).warnOfEviction()
-			if got := strings.Contains(log.String(), "level=WARN"); got != test.warns {
-				t.Errorf("warned is %t, want %t: %s", got, test.warns, log.String())
-			}
-		})
-	}
+	testkit.Each(t, map[string]test{
+		"records only":            {limited("volatile-lru"), true},
+		"any key":                 {limited("allkeys-random"), true},
+		"nothing":                 {limited("noeviction"), false},
+		"no limit":                {[]string{"--maxmemory-policy", "volatile-ttl"}, false},
+		"the server does not say": {limited("volatile-lru", "--rename-command", "CONFIG", ""), false},
+	}, func(t *testing.T, test test) {
+		rdb := redis.NewClient(&redis.Options{Addr: redistest.Start(t, test.arguments...).Addr()})
+		defer rdb.Close()
+		var log bytes.Buffer
+		New(rdb, Logger(slog.New(slog.NewTextHandler(&log, nil)))).warnOfEviction()
+		if got := strings.Contains(log.String(), "level=WARN"); got != test.warns {
+			t.Errorf("warned is %t, want %t: %s", got, test.warns, log.String())
+		}
+	})
 }
 
 func TestWarnsOfEvictionOnce(t *testing.T) {
@@ -90,29 +86,25 @@ func TestClusterReloadsAtMostOnceASecond(t *testing.T) {
 
 func TestErrorsOfDeadServers(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
-		name string
+	type test struct {
 		err  error
 		want bool
-	}{
-		{"refused", &net.OpError{Op: "dial", Err: errors.New("connection refused")}, true},
-		{"deadline of the call", context.DeadlineExceeded, true},
-		{"deadline of the socket", &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, true},
-		{"cancelled", context.Canceled, false},
-		{"cut", io.EOF, false},
-		{"refused by Redis", redis.ErrCrossSlot, false},
-		{"a replica by now", errors.New("MOVED 3999 127.0.0.1:6381"), true},
 	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			cluster := &fakeCluster{}
-			newTopology(cluster).heal(t.Context(), test.err)
-			if got := cluster.reloads == 1; got != test.want {
-				t.Errorf("reloaded is %t, want %t", got, test.want)
-			}
-		})
-	}
+	testkit.Each(t, map[string]test{
+		"refused":                {&net.OpError{Op: "dial", Err: errors.New("connection refused")}, true},
+		"deadline of the call":   {context.DeadlineExceeded, true},
+		"deadline of the socket": {&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, true},
+		"cancelled":              {context.Canceled, false},
+		"cut":                    {io.EOF, false},
+		"refused by Redis":       {redis.ErrCrossSlot, false},
+		"a replica by now":       {errors.New("MOVED 3999 127.0.0.1:6381"), true},
+	}, func(t *testing.T, test test) {
+		cluster := &fakeCluster{}
+		newTopology(cluster).heal(t.Context(), test.err)
+		if got := cluster.reloads == 1; got != test.want {
+			t.Errorf("reloaded is %t, want %t", got, test.want)
+		}
+	})
 }
 
 func TestOtherClientsDoNotReload(t *testing.T) {

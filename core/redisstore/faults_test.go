@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
 
@@ -117,24 +118,20 @@ func TestClaimThatWasAppliedAfterItsDeadline(t *testing.T) {
 // Case 15: a refusal by the server is an error, and no caller gets a lease.
 func TestServerThatRefuses(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
-		name     string
+	type test struct {
 		setting  []string
 		mentions string
-	}{
-		{"out of memory", []string{"maxmemory", "1"}, "OOM"},
-		{"not enough replicas", []string{"min-replicas-to-write", "1"}, "NOREPLICAS"},
 	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			rdb := connect(t, redistest.Start(t), func(options *redis.Options) { options.MaxRetries = -1 })
-			store := redisstore.New(rdb)
-			lease := win(t, store, claim("key"))
-			must(t, rdb.ConfigSet(t.Context(), test.setting[0], test.setting[1]).Err())
-			refuses(t, rdb, lease, test.mentions)
-		})
-	}
+	testkit.Each(t, map[string]test{
+		"out of memory":       {[]string{"maxmemory", "1"}, "OOM"},
+		"not enough replicas": {[]string{"min-replicas-to-write", "1"}, "NOREPLICAS"},
+	}, func(t *testing.T, test test) {
+		rdb := connect(t, redistest.Start(t), func(options *redis.Options) { options.MaxRetries = -1 })
+		store := redisstore.New(rdb)
+		lease := win(t, store, claim("key"))
+		must(t, rdb.ConfigSet(t.Context(), test.setting[0], test.setting[1]).Err())
+		refuses(t, rdb, lease, test.mentions)
+	})
 	t.Run("read only", func(t *testing.T) {
 		t.Parallel()
 		rdb := connect(t, redistest.Start(t), func(options *redis.Options) { options.MaxRetries = -1 })

@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	faultproxy "github.com/oncekey/oncekey/internal/testkit/proxy"
 	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
@@ -100,28 +101,22 @@ func TestReplicasHaveWhatIsStored(t *testing.T) {
 // Case 17: a write that the replicas do not have is no claim.
 func TestClaimThatTooFewReplicasHaveIsUndone(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
-		name       string
-		ends, heal func(r *replicated)
-	}{
-		{"dead", func(r *replicated) { r.replica.Kill() }, func(r *replicated) { r.replica.Restart() }},
-		{"frozen", func(r *replicated) { r.replica.Pause() }, func(r *replicated) { r.replica.Resume() }},
-		{"cut off", func(r *replicated) { r.link.Set(faultproxy.Blackhole()) }, func(r *replicated) { r.link.Set(faultproxy.None()) }},
-		{"behind", func(r *replicated) { r.link.Set(faultproxy.Latency(10 * soon)) }, func(r *replicated) { r.link.Set(faultproxy.None()) }},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			r := startReplicated(t)
-			store := r.waiting(soon)
-			test.ends(r)
-			tooFew(t, store, claim("key"))
-			r.expectFree(t)
-			test.heal(r)
-			r.awaitReplica(t)
-			winAttempt(t, r.waiting(late), claim("key"), 1, false)
-		})
-	}
+	type test struct{ ends, heal func(r *replicated) }
+	testkit.Each(t, map[string]test{
+		"dead":    {func(r *replicated) { r.replica.Kill() }, func(r *replicated) { r.replica.Restart() }},
+		"frozen":  {func(r *replicated) { r.replica.Pause() }, func(r *replicated) { r.replica.Resume() }},
+		"cut off": {func(r *replicated) { r.link.Set(faultproxy.Blackhole()) }, func(r *replicated) { r.link.Set(faultproxy.None()) }},
+		"behind":  {func(r *replicated) { r.link.Set(faultproxy.Latency(10 * soon)) }, func(r *replicated) { r.link.Set(faultproxy.None()) }},
+	}, func(t *testing.T, test test) {
+		r := startReplicated(t)
+		store := r.waiting(soon)
+		test.ends(r)
+		tooFew(t, store, claim("key"))
+		r.expectFree(t)
+		test.heal(r)
+		r.awaitReplica(t)
+		winAttempt(t, r.waiting(late), claim("key"), 1, false)
+	})
 }
 
 func TestMoreReplicasThanThereAre(t *testing.T) {

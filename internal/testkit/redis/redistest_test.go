@@ -47,33 +47,29 @@ func TestTwoServersShareNothing(t *testing.T) {
 func TestDataSurvivesOnlyWherePersistenceWasAskedFor(t *testing.T) {
 	t.Parallel()
 	kept, lost := []string{"$5", "money"}, []string{"$-1"}
-	tests := []struct {
-		name      string
+	type test struct {
 		arguments []string
 		end       func(*Server)
 		want      []string
-	}{
-		{"persistent, killed", Persistent(), (*Server).Kill, kept},
-		{"persistent, stopped", Persistent(), (*Server).Stop, kept},
-		{"persistent, restarted", Persistent(), func(*Server) {}, kept},
-		{"not persistent, killed", nil, (*Server).Kill, lost},
-		{"not persistent, stopped", nil, (*Server).Stop, lost},
-		{"not persistent, restarted", nil, func(*Server) {}, lost},
 	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			server := Start(t, test.arguments...)
-			address := server.Addr()
-			expectAnswer(t, server, "SET key money", "+OK")
-			test.end(server)
-			server.Restart()
-			if server.Addr() != address {
-				t.Errorf("the server moved from %s to %s", address, server.Addr())
-			}
-			expectAnswer(t, server, "GET key", test.want...)
-		})
-	}
+	testkit.Each(t, map[string]test{
+		"persistent, killed":        {Persistent(), (*Server).Kill, kept},
+		"persistent, stopped":       {Persistent(), (*Server).Stop, kept},
+		"persistent, restarted":     {Persistent(), func(*Server) {}, kept},
+		"not persistent, killed":    {nil, (*Server).Kill, lost},
+		"not persistent, stopped":   {nil, (*Server).Stop, lost},
+		"not persistent, restarted": {nil, func(*Server) {}, lost},
+	}, func(t *testing.T, test test) {
+		server := Start(t, test.arguments...)
+		address := server.Addr()
+		expectAnswer(t, server, "SET key money", "+OK")
+		test.end(server)
+		server.Restart()
+		if server.Addr() != address {
+			t.Errorf("the server moved from %s to %s", address, server.Addr())
+		}
+		expectAnswer(t, server, "GET key", test.want...)
+	})
 }
 
 func TestKilledServerRefusesConnections(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // Short histories that the contract allows or forbids.
@@ -32,59 +33,55 @@ func TestContract(t *testing.T) {
 	other := call{method: acquire, lease: storage.Lease{Claim: storage.Claim{Token: storage.Token{3}, Fingerprint: "g"}}}
 	kept := outcome{found: storage.Released, attempt: 1, fingerprint: "f", steps: "step"}
 
-	tests := []struct {
-		name  string
+	type test struct {
 		calls []porcupine.Operation
 		want  bool
-	}{
-		{"released with steps", []porcupine.Operation{
+	}
+	testkit.Each(t, map[string]test{
+		"released with steps": {[]porcupine.Operation{
 			at(0, 1, claimA, won), at(2, 3, releaseSteps, outcome{}), at(4, 5, other, kept), at(6, 7, claimB, second),
 		}, true},
-		{"released with steps to another request", []porcupine.Operation{
+		"released with steps to another request": {[]porcupine.Operation{
 			at(0, 1, claimA, won), at(2, 3, releaseSteps, outcome{}), at(4, 5, other, second),
 		}, false},
-		{"released with steps, without them", []porcupine.Operation{
+		"released with steps, without them": {[]porcupine.Operation{
 			at(0, 1, claimA, won), at(2, 3, releaseSteps, outcome{}), at(4, 5, claimB, outcome{won: true, attempt: 2}),
 		}, false},
-		{"one of two", []porcupine.Operation{at(0, 5, claimA, won), at(1, 4, claimB, busy)}, true},
-		{"none of two", []porcupine.Operation{at(0, 5, claimA, busy), at(1, 4, claimB, busy)}, false},
-		{"both of two", []porcupine.Operation{at(0, 5, claimA, won), at(1, 4, claimB, won)}, false},
-		{"before the claim", []porcupine.Operation{at(0, 1, claimB, busy), at(2, 3, claimA, won)}, false},
-		{"take-over of a lasting lease", []porcupine.Operation{at(0, 1, claimA, won), at(2, 3, claimB, tookOver)}, false},
-		{"take-over of a short lease", []porcupine.Operation{at(0, 1, shortA, won), at(2, 3, claimB, tookOver)}, true},
-		{"two results", []porcupine.Operation{
+		"one of two":                   {[]porcupine.Operation{at(0, 5, claimA, won), at(1, 4, claimB, busy)}, true},
+		"none of two":                  {[]porcupine.Operation{at(0, 5, claimA, busy), at(1, 4, claimB, busy)}, false},
+		"both of two":                  {[]porcupine.Operation{at(0, 5, claimA, won), at(1, 4, claimB, won)}, false},
+		"before the claim":             {[]porcupine.Operation{at(0, 1, claimB, busy), at(2, 3, claimA, won)}, false},
+		"take-over of a lasting lease": {[]porcupine.Operation{at(0, 1, claimA, won), at(2, 3, claimB, tookOver)}, false},
+		"take-over of a short lease":   {[]porcupine.Operation{at(0, 1, shortA, won), at(2, 3, claimB, tookOver)}, true},
+		"two results": {[]porcupine.Operation{
 			at(0, 1, shortA, won), at(2, 3, claimB, tookOver), at(4, 5, completeB, outcome{}), at(6, 7, completeA, outcome{}),
 		}, false},
-		{"a late result is lost", []porcupine.Operation{
+		"a late result is lost": {[]porcupine.Operation{
 			at(0, 1, shortA, won), at(2, 3, claimB, tookOver), at(4, 5, completeB, outcome{}), at(6, 7, completeA, outcome{lost: true}),
 		}, true},
-		{"no result yet", []porcupine.Operation{at(0, 1, claimA, won), at(2, 3, completeA, outcome{}), at(4, 5, claimB, busy)}, false},
-		{"unknown, and stored", []porcupine.Operation{at(0, 1, claimA, won), at(2, never, completeA, unknown), at(4, 5, claimB, isA)}, true},
-		{"unknown, and not stored", []porcupine.Operation{at(0, 1, claimA, won), at(2, never, completeA, unknown), at(4, 5, claimB, busy)}, true},
-		{"unknown, and stored later", []porcupine.Operation{
+		"no result yet":           {[]porcupine.Operation{at(0, 1, claimA, won), at(2, 3, completeA, outcome{}), at(4, 5, claimB, busy)}, false},
+		"unknown, and stored":     {[]porcupine.Operation{at(0, 1, claimA, won), at(2, never, completeA, unknown), at(4, 5, claimB, isA)}, true},
+		"unknown, and not stored": {[]porcupine.Operation{at(0, 1, claimA, won), at(2, never, completeA, unknown), at(4, 5, claimB, busy)}, true},
+		"unknown, and stored later": {[]porcupine.Operation{
 			at(0, 1, claimA, won), at(2, never, completeA, unknown), at(4, 5, claimB, busy), at(6, 7, claimB, isA),
 		}, true},
-		{"unknown, and unstored", []porcupine.Operation{
+		"unknown, and unstored": {[]porcupine.Operation{
 			at(0, 1, claimA, won), at(2, never, completeA, unknown), at(4, 5, claimB, isA), at(6, 7, claimB, busy),
 		}, false},
-		{"a forgotten attempt is released", []porcupine.Operation{at(0, 1, releaseB, outcome{}), at(2, 3, claimA, won)}, true},
-		{"a forgotten attempt is released, and remembered", []porcupine.Operation{at(0, 1, releaseB, outcome{}), at(2, 3, claimA, third)}, true},
-		{"a forgotten attempt comes again", []porcupine.Operation{
+		"a forgotten attempt is released":                 {[]porcupine.Operation{at(0, 1, releaseB, outcome{}), at(2, 3, claimA, won)}, true},
+		"a forgotten attempt is released, and remembered": {[]porcupine.Operation{at(0, 1, releaseB, outcome{}), at(2, 3, claimA, third)}, true},
+		"a forgotten attempt comes again": {[]porcupine.Operation{
 			at(0, 1, releaseB, outcome{}), at(2, 3, claimA, outcome{won: true, attempt: 2}),
 		}, false},
-		{"a finished key is not released", []porcupine.Operation{
+		"a finished key is not released": {[]porcupine.Operation{
 			at(0, 1, claimA, won), at(2, 3, completeA, outcome{}), at(4, 5, releaseA, outcome{}),
 		}, false},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			h := &history{calls: test.calls}
-			if err := h.check(); (err == nil) != test.want {
-				t.Errorf("the checker says %v, want allowed %t", err, test.want)
-			}
-		})
-	}
+	}, func(t *testing.T, test test) {
+		h := &history{calls: test.calls}
+		if err := h.check(); (err == nil) != test.want {
+			t.Errorf("the checker says %v, want allowed %t", err, test.want)
+		}
+	})
 }
 
 // never is the end of a call without a result.
