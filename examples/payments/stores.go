@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/redis/go-redis/v9"
 	_ "modernc.org/sqlite"
 
@@ -99,14 +100,15 @@ func openPostgres(ctx context.Context, s settings, j *shop.Journal) (backend, er
 	if err != nil {
 		return backend{}, err
 	}
-	store, b := pgstore.New(pool), backend{}
-	b.store = store
+	store, db := pgstore.New(pool), stdlib.OpenDBFromPool(pool)
+	b := backend{store: store}
 	if err = pgstore.Migrate(ctx, pool); err == nil {
-		b.ledger, b.bank, err = shop.OverPostgres(ctx, pool, j)
+		b.ledger, b.bank, err = shop.OverPostgres(ctx, db, j)
 	}
 	if err != nil {
+		err = errors.Join(fmt.Errorf("postgres: %w", err), db.Close())
 		pool.Close()
-		return backend{}, fmt.Errorf("postgres: %w", err)
+		return backend{}, err
 	}
 	endSweep := sweep(ctx, store)
 	// A pool waits for its users: a handler that outlasts the shutdown must not keep the program running.
@@ -115,6 +117,7 @@ func openPostgres(ctx context.Context, s settings, j *shop.Journal) (backend, er
 		go func() {
 			defer close(closed)
 			endSweep()
+			_ = db.Close() // it has no connections of its own
 			pool.Close()
 		}()
 		select {

@@ -72,7 +72,7 @@ func TestKilledBetweenChargeAndRecordInPostgres(t *testing.T) {
 	second.send(pay).expectCopyOf(t, paid)
 	second.expectEvent("lease_expired")
 	f.expectEffects(chargeBy(first, pay, 1))
-	if rows := ask[int](f.database, `SELECT count(*) FROM payments.ledger`); rows != 1 {
+	if rows := ask[int](f.database, `SELECT count(*) FROM payments_ledger`); rows != 1 {
 		t.Errorf("there are %d charges, want 1", rows)
 	}
 }

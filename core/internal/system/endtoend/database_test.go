@@ -51,14 +51,14 @@ type barrier struct {
 
 // stops are the places where a transfer can be made to wait, in their order.
 const (
-	beforeItsWrites  = `SELECT FROM payments.accounts WHERE name = 'alice' FOR UPDATE`
-	betweenItsWrites = `SELECT FROM payments.accounts WHERE name = 'bob' FOR UPDATE`
-	atItsLastWrite   = `LOCK TABLE payments.transfers IN SHARE MODE`
+	beforeItsWrites  = `SELECT FROM payments_accounts WHERE name = 'alice' FOR UPDATE`
+	betweenItsWrites = `SELECT FROM payments_accounts WHERE name = 'bob' FOR UPDATE`
+	atItsLastWrite   = `LOCK TABLE payments_transfers IN SHARE MODE`
 	atItsRecord      = `SELECT FROM oncekey_records WHERE state = 'in_progress' FOR UPDATE` // the record must exist
 	inItsCommit      = `SELECT pg_advisory_xact_lock(1)`                                    // see letCommitsWait
 
 	// The place where a payment can be made to wait.
-	atItsCharge = `LOCK TABLE payments.ledger IN SHARE MODE`
+	atItsCharge = `LOCK TABLE payments_ledger IN SHARE MODE`
 )
 
 // letCommitsWait makes the commit of a transfer wait for the barrier inItsCommit: the
@@ -66,10 +66,10 @@ const (
 func (d *database) letCommitsWait() {
 	d.t.Helper()
 	d.execute(`
-CREATE FUNCTION payments.wait() RETURNS trigger LANGUAGE plpgsql AS
+CREATE FUNCTION payments_wait() RETURNS trigger LANGUAGE plpgsql AS
 	$$ BEGIN PERFORM pg_advisory_xact_lock_shared(1); RETURN NULL; END $$;
-CREATE CONSTRAINT TRIGGER wait AFTER INSERT ON payments.transfers DEFERRABLE INITIALLY DEFERRED
-	FOR EACH ROW EXECUTE FUNCTION payments.wait()`)
+CREATE CONSTRAINT TRIGGER wait AFTER INSERT ON payments_transfers DEFERRABLE INITIALLY DEFERRED
+	FOR EACH ROW EXECUTE FUNCTION payments_wait()`)
 }
 
 func (d *database) raise(statement string) *barrier {
@@ -143,7 +143,7 @@ func (f *fixture) beginUntil(i *instance, r request, stops ...string) (answers <
 // moved 100 from alice to bob.
 func (f *fixture) expectTransfers(keys ...string) {
 	f.t.Helper()
-	rows, err := f.database.pool.Query(f.t.Context(), `SELECT key FROM payments.transfers ORDER BY key`)
+	rows, err := f.database.pool.Query(f.t.Context(), `SELECT request_key FROM payments_transfers ORDER BY request_key`)
 	testkit.Must(f.t, err)
 	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	testkit.Must(f.t, err)
@@ -152,7 +152,7 @@ func (f *fixture) expectTransfers(keys ...string) {
 	}
 	moved := int64(100 * len(keys))
 	for name, want := range map[string]int64{"alice": 10_000 - moved, "bob": 10_000 + moved, "carol": 10_000} {
-		if got := ask[int64](f.database, `SELECT balance FROM payments.accounts WHERE name = $1`, name); got != want {
+		if got := ask[int64](f.database, `SELECT balance FROM payments_accounts WHERE name = $1`, name); got != want {
 			f.t.Errorf("%s has %d, want %d", name, got, want)
 		}
 	}

@@ -61,7 +61,7 @@ func newCrashes(t *testing.T, store string) *crashes {
 	s.replace(0)
 	s.replace(1)
 	// Enough money for all transfers of a long soak.
-	s.database.execute(`UPDATE payments.accounts SET balance = 1000000`)
+	s.database.execute(`UPDATE payments_accounts SET balance = 1000000`)
 	return s
 }
 
@@ -194,7 +194,7 @@ func (s *crashes) audit() {
 	s.t.Logf("%d keys", len(s.told))
 	effects := make(map[string]int) // by path and key
 	rows, err := s.database.pool.Query(s.t.Context(), `
-SELECT '/transfers' || key FROM payments.transfers UNION ALL SELECT '/payments' || key FROM payments.ledger`)
+SELECT '/transfers' || request_key FROM payments_transfers UNION ALL SELECT '/payments' || (entry::json->>'key') FROM payments_ledger`)
 	testkit.Must(s.t, err)
 	var name string
 	if _, err := pgx.ForEachRow(rows, []any{&name}, func() error { effects[name]++; return nil }); err != nil {
@@ -219,9 +219,9 @@ SELECT '/transfers' || key FROM payments.transfers UNION ALL SELECT '/payments' 
 		s.t.Errorf("there are effects of %d keys, and %d were used", len(effects), len(s.told))
 	}
 	if wrong := ask[int](s.database, `
-SELECT count(*) FROM payments.accounts a WHERE balance <> 1000000
-	+ (SELECT coalesce(sum(amount), 0) FROM payments.transfers WHERE "to" = a.name)
-	- (SELECT coalesce(sum(amount), 0) FROM payments.transfers WHERE "from" = a.name)`); wrong > 0 {
+SELECT count(*) FROM payments_accounts a WHERE balance <> 1000000
+	+ (SELECT coalesce(sum(amount), 0) FROM payments_transfers WHERE payee = a.name)
+	- (SELECT coalesce(sum(amount), 0) FROM payments_transfers WHERE payer = a.name)`); wrong > 0 {
 		s.t.Errorf("%d accounts have a wrong balance", wrong)
 	}
 }

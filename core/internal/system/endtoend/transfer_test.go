@@ -146,10 +146,10 @@ func TestTransfersInBothDirections(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if rows := ask[int](f.database, `SELECT count(*) FROM payments.transfers`); rows != 20 {
+	if rows := ask[int](f.database, `SELECT count(*) FROM payments_transfers`); rows != 20 {
 		t.Errorf("there are %d transfers, want 20", rows)
 	}
-	f.database.execute(`DELETE FROM payments.transfers`)
+	f.database.execute(`DELETE FROM payments_transfers`)
 	f.expectTransfers() // the balances are unchanged
 }
 
@@ -208,7 +208,7 @@ func TestConstraintsAreTheLastLineOfDefence(t *testing.T) {
 	}
 	f.expectEffects(chargeBy(first, pay, 1))
 	f.expectTransfers(move.key)
-	if rows := ask[int](f.database, `SELECT count(*) FROM payments.ledger`); rows != 1 {
+	if rows := ask[int](f.database, `SELECT count(*) FROM payments_ledger`); rows != 1 {
 		t.Errorf("there are %d charges, want 1", rows)
 	}
 }

@@ -93,8 +93,8 @@ func (l *memoryLedger) Add(ctx context.Context, b Book, e Entry) (in Entry, adde
 	return e, true, nil
 }
 
-// identities are unique to one entry of a ledger. The constraints in tables.sql are the
-// same.
+// identities are unique to one entry of a ledger: the operation, see core.DeriveKey, and the
+// order of a charge. An order may be refunded in parts.
 func (e Entry) identities(ctx context.Context, b Book) []string {
 	var all []string
 	if operation := core.DeriveKey(ctx, string(b)); operation != "" {

@@ -4,10 +4,23 @@ import (
 	"context"
 	"crypto/sha256"
 	"database/sql"
+	_ "embed"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"log/slog"
+	"strconv"
+	"strings"
 )
+
+//go:embed tables.sql
+var tables string
+
+// OverPostgres makes the tables of tables.sql, and returns the ledger and the bank in them.
+func OverPostgres(ctx context.Context, db *sql.DB, j *Journal) (Ledger, Bank, error) {
+	_, err := db.ExecContext(ctx, tables)
+	return &sqlLedger{j, db, numbered}, &sqlBank{db, inPostgres}, err
+}
 
 // OverSQLite makes the table of the ledger in a database of SQLite.
 func OverSQLite(ctx context.Context, db *sql.DB, j *Journal) (Ledger, error) {
@@ -16,8 +29,8 @@ func OverSQLite(ctx context.Context, db *sql.DB, j *Journal) (Ledger, error) {
 
 // OverMySQL makes the tables of the ledger and of the bank in a database of MySQL or MariaDB.
 func OverMySQL(ctx context.Context, db *sql.DB, j *Journal) (Ledger, Bank, error) {
-	ledger, err := overSQL(ctx, db, j, `number BIGINT AUTO_INCREMENT PRIMARY KEY`, mysqlTables...)
-	return ledger, &mysqlBank{db}, err
+	ledger, err := overSQL(ctx, db, j, `number BIGINT AUTO_INCREMENT PRIMARY KEY`, mysqlBank...)
+	return ledger, &sqlBank{db, inMySQL}, err
 }
 
 func overSQL(ctx context.Context, db *sql.DB, j *Journal, number string, tables ...string) (Ledger, error) {
@@ -29,17 +42,29 @@ func overSQL(ctx context.Context, db *sql.DB, j *Journal, number string, tables 
 			return nil, err
 		}
 	}
-	return &sqlLedger{j, db}, nil
+	return &sqlLedger{j, db, func(statement string) string { return statement }}, nil
 }
 
-// sqlLedger is a table in a database of database/sql.
+// numbered returns a statement with PostgreSQL's placeholders in the place of question marks.
+func numbered(statement string) string {
+	parts := strings.Split(statement, "?")
+	for i := range parts[1:] {
+		parts[i] += "$" + strconv.Itoa(i+1)
+	}
+	return strings.Join(parts, "")
+}
+
+// sqlLedger is a table that all processes share and that outlives each process.
 type sqlLedger struct {
 	journal *Journal
 	db      *sql.DB
+	dialect func(statement string) string
 }
 
-// Add inserts a row. The unique identities are the last defence against a second side
-// effect, as in tables.sql.
+// Add inserts a row in a transaction of its own. For a side effect within the response's
+// transaction see sqlBank. A process that dies between this row and the stored response
+// leaves an abandoned key. The unique identities let the next attempt find the row, and a
+// retry under another key too.
 func (l *sqlLedger) Add(ctx context.Context, b Book, e Entry) (in Entry, added bool, err error) {
 	e = e.stamp(ctx)
 	text, err := json.Marshal(e)
@@ -47,7 +72,8 @@ func (l *sqlLedger) Add(ctx context.Context, b Book, e Entry) (in Entry, added b
 		return Entry{}, false, err
 	}
 	operation, charged := l.identities(ctx, b, e)
-	_, insertErr := l.db.ExecContext(ctx, `INSERT INTO payments_ledger (kind, operation, charged, entry) VALUES (?, ?, ?, ?)`, b, operation, charged, text)
+	insert := l.dialect(`INSERT INTO payments_ledger (kind, operation, charged, entry) VALUES (?, ?, ?, ?)`)
+	_, insertErr := l.db.ExecContext(ctx, insert, b, operation, charged, string(text))
 	if insertErr == nil {
 		if err := l.journal.append(b, e); err != nil { // the row is authoritative
 			slog.ErrorContext(ctx, "the ledger's file lacks a line", "error", err, "kind", b, "id", e.ID)
@@ -55,7 +81,8 @@ func (l *sqlLedger) Add(ctx context.Context, b Book, e Entry) (in Entry, added b
 		return e, true, nil
 	}
 	var before []byte
-	err = l.db.QueryRowContext(ctx, `SELECT entry FROM payments_ledger WHERE operation = ? OR charged = ?`, operation, charged).Scan(&before)
+	find := l.dialect(`SELECT entry FROM payments_ledger WHERE operation = ? OR charged = ? ORDER BY number LIMIT 1`)
+	err = l.db.QueryRowContext(ctx, find, operation, charged).Scan(&before)
 	if err != nil {
 		return Entry{}, false, explain(ctx, insertErr)
 	}
@@ -101,4 +128,17 @@ func (l *sqlLedger) All(ctx context.Context) (map[Book][]Entry, error) {
 		entries[b] = append(entries[b], e)
 	}
 	return entries, rows.Err()
+}
+
+// explain turns a database error into the handler's error. Of all other errors the outcome
+// is unknown: the key is released, and the identities tell the next attempt.
+func explain(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("%w: %w", errCutShort, err)
+	case codeOf(err) == textCannotBeEncoded:
+		return BadRequest("text cannot hold NUL characters or broken UTF-8")
+	default:
+		return err
+	}
 }
