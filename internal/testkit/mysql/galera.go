@@ -25,7 +25,7 @@ var synchronized = regexp.MustCompile(`Synchronized with group`)
 // fails if ONCEKEY_REQUIRE_SERVERS is set.
 func StartGalera(t testing.TB) []*Server {
 	t.Helper()
-	MariaDB.require(t)
+	serverproc.Require(t, MariaDB.find)
 	library := slices.IndexFunc(galeraLibraries, func(path string) bool { _, err := os.Stat(path); return err == nil })
 	if library < 0 {
 		serverproc.Missing(t, "no Galera library: install it (Debian: apt-get install galera-4 rsync)")

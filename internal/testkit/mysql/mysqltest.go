@@ -24,7 +24,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -38,8 +37,6 @@ const data = "data"
 const statementDeadline = time.Minute
 
 var readyLine = regexp.MustCompile(`ready for connections`)
-
-var errNotReady = errors.New("the server has not reported that it accepts connections")
 
 // Server is a server of MySQL or MariaDB. Call its methods from one goroutine at a time, except Execute.
 type Server struct {
@@ -58,7 +55,7 @@ type Server struct {
 // Acknowledged data survives Kill and Restart with the default settings. A crash of the machine is not tested.
 func (v *Vendor) Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
-	v.require(t)
+	serverproc.Require(t, v.find)
 	template, err := v.template()
 	if err != nil {
 		t.Fatalf("mysqltest: prepare the data of %s: %v", v.name, err)
@@ -69,7 +66,7 @@ func (v *Vendor) Start(t testing.TB, settings ...string) *Server {
 // startFrom is Start with a copy of the data folder of a stopped server.
 func (v *Vendor) startFrom(t testing.TB, template string, settings ...string) *Server {
 	t.Helper()
-	s := &Server{t: t, vendor: v, program: v.require(t), settings: settings}
+	s := &Server{t: t, vendor: v, program: serverproc.Require(t, v.find), settings: settings}
 	var err error
 	// Not in the folder ONCEKEY_TEST_DATA: in /dev/shm, MariaDB maps its log into memory, and loses nothing that it may lose.
 	if s.folder, err = os.MkdirTemp("", "oncekey-mysql-"); err != nil { //nolint:usetesting // a shared server outlives the test that starts it
@@ -88,7 +85,7 @@ func (v *Vendor) startFrom(t testing.TB, template string, settings ...string) *S
 	serverproc.StartOnFreePort(t, func(port int) error {
 		s.port = port
 		return s.launch()
-	}, func() bool { return strings.Contains(strings.Join(s.process.Output(), "\n"), "Address already in use") })
+	}, func() bool { return s.process.PortTaken() })
 	return s
 }
 
@@ -176,10 +173,6 @@ func (s *Server) launch() error {
 	}
 	arguments := options(s.folder, slices.Concat(own, defaults, s.vendor.settings, s.settings))
 	s.process = serverproc.Start(s.t, fmt.Sprintf("%s on port %d", s.vendor.name, s.port), exec.CommandContext(context.Background(), s.program.path, arguments...))
-	return s.process.Await(func(context.Context) error {
-		if slices.ContainsFunc(s.process.Output(), readyLine.MatchString) {
-			return nil
-		}
-		return errNotReady
-	})
+	_, err := s.process.FindLine(readyLine)
+	return err
 }

@@ -1,24 +1,18 @@
 package mysqltest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
 )
-
-const versionDeadline = time.Minute
 
 // Vendor is a maker of servers: [MySQL] or [MariaDB]. Its methods are safe for concurrent use.
 type Vendor struct {
@@ -26,7 +20,7 @@ type Vendor struct {
 	program   string
 	places    []string // of the program, beside the PATH
 	isMariaDB bool
-	oldest    [2]int // the oldest version that sqlstore supports
+	oldest    string // the oldest version that sqlstore supports
 	install   string // how to get the program
 	settings  []string
 	// initialize is the command that makes a data folder. Without a program it is the server.
@@ -44,7 +38,7 @@ type program struct{ path, version string }
 var (
 	// MySQL is Oracle's server.
 	MySQL = newVendor(&Vendor{
-		name: "MySQL", program: "mysqld", oldest: [2]int{8, 0}, install: "run sh tools/install-mysql.sh, or make check",
+		name: "MySQL", program: "mysqld", oldest: "8.0", install: "run sh tools/install-mysql.sh, or make check",
 		places: append(installed(), // of tools/install-mysql.sh
 			"/usr/sbin/mysqld",                    // packages for Linux
 			"/opt/homebrew/opt/mysql*/bin/mysqld", // Homebrew
@@ -56,7 +50,7 @@ var (
 
 	// MariaDB is the MariaDB server.
 	MariaDB = newVendor(&Vendor{
-		name: "MariaDB", program: "mariadbd", isMariaDB: true, oldest: [2]int{10, 6},
+		name: "MariaDB", program: "mariadbd", isMariaDB: true, oldest: "10.6",
 		install:    "install it (Debian: apt-get install mariadb-server), or run make check",
 		places:     []string{"/usr/sbin/mariadbd"}, // Debian's, which users may not have on the PATH
 		settings:   []string{"innodb_log_file_size=16M", "skip_name_resolve"},
@@ -82,7 +76,7 @@ func Main(m serverproc.TestingMain) serverproc.TestingMain {
 // TestMain must use [Main].
 func (v *Vendor) Shared(t testing.TB) string {
 	t.Helper()
-	v.require(t)
+	serverproc.Require(t, v.find)
 	server, database := v.common.Database(t, func(t testing.TB) *Server { return v.Start(t) })
 	server.Execute("CREATE DATABASE " + database)
 	return server.dsn(database)
@@ -99,16 +93,6 @@ func installed() (places []string) {
 	return places
 }
 
-// require returns the program to run. Without a supported version it skips or fails the test.
-func (v *Vendor) require(t testing.TB) program {
-	t.Helper()
-	found, err := v.find()
-	if err != nil {
-		serverproc.Missing(t, err.Error())
-	}
-	return found
-}
-
 // locate returns the first program that is a supported version of the vendor's. The error is that of the last one.
 func (v *Vendor) locate(places []string) (program, error) {
 	wrong := fmt.Errorf("%s not found: %s", v.program, v.install)
@@ -118,7 +102,7 @@ func (v *Vendor) locate(places []string) (program, error) {
 			matches = []string{path}
 		}
 		for _, path := range matches {
-			banner, err := bannerOf(path)
+			banner, err := serverproc.Banner(path, "--no-defaults")
 			if err != nil {
 				wrong = err
 				continue
@@ -135,33 +119,14 @@ func (v *Vendor) locate(places []string) (program, error) {
 	return program{}, wrong
 }
 
-func bannerOf(path string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), versionDeadline)
-	defer cancel()
-	banner, err := exec.CommandContext(ctx, path, "--no-defaults", "--version").Output()
-	if err != nil {
-		return "", fmt.Errorf("%s --version: %w", path, err)
-	}
-	return string(banner), nil
-}
-
-var versionPattern = regexp.MustCompile(`Ver ((\d+)\.(\d+)\.\d+\S*)`)
+var versionPattern = regexp.MustCompile(`Ver (\d+\.\d+\.\d+\S*)`)
 
 var errOtherVendor = errors.New("a server of another vendor")
 
 // check returns the version in a banner. MariaDB's packages install a mysqld too.
 func (v *Vendor) check(banner string) (string, error) {
-	match := versionPattern.FindStringSubmatch(banner)
-	if match == nil || strings.Contains(banner, "MariaDB") != v.isMariaDB {
+	if strings.Contains(banner, "MariaDB") != v.isMariaDB {
 		return "", fmt.Errorf("%w than %s: %q", errOtherVendor, v.name, banner)
 	}
-	major, majorErr := strconv.Atoi(match[2])
-	minor, minorErr := strconv.Atoi(match[3])
-	if err := errors.Join(majorErr, minorErr); err != nil {
-		return "", err
-	}
-	if slices.Compare([]int{major, minor}, v.oldest[:]) < 0 {
-		return "", fmt.Errorf("%s %s is too old: %d.%d is the oldest that is supported", v.name, match[1], v.oldest[0], v.oldest[1])
-	}
-	return match[1], nil
+	return serverproc.CheckVersion(v.name, banner, versionPattern, v.oldest)
 }

@@ -1,9 +1,7 @@
 package postgrestest
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,21 +9,17 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"testing"
-	"time"
 
 	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
 )
 
-// oldestMajor is the oldest version that pgstore supports.
-const oldestMajor = 13
-
-const versionDeadline = time.Minute
+// oldest is the oldest version that pgstore supports.
+const oldest = "13"
 
 var errNotFound = errors.New(
 	"postgres not found: install it (Debian: apt-get install postgresql), or name the folder of its programs in ONCEKEY_POSTGRES_BIN")
 
-var versionPattern = regexp.MustCompile(`\(PostgreSQL\) ((\d+)\S*)`)
+var versionPattern = regexp.MustCompile(`\(PostgreSQL\) (\d+\S*)`)
 
 // places are the folders of installed packages, one for each version. The PATH comes last, because its program is often a
 // wrapper of one version without half of the programs.
@@ -44,16 +38,6 @@ type programs struct{ initdb, postgres, createdb, backup string }
 var findPrograms = sync.OnceValues(func() (programs, error) {
 	return locate(os.Getenv("ONCEKEY_POSTGRES_BIN"), places)
 })
-
-// requirePrograms returns the programs to run. Without a supported version it skips or fails the test.
-func requirePrograms(t testing.TB) programs {
-	t.Helper()
-	found, err := findPrograms()
-	if err != nil {
-		serverproc.Missing(t, err.Error())
-	}
-	return found
-}
 
 // locate finds the programs in the folder. Without a folder it searches the places and the PATH.
 func locate(folder string, places []string) (programs, error) {
@@ -113,22 +97,14 @@ func onPath() []string {
 }
 
 func checkProgram(postgres string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), versionDeadline)
-	defer cancel()
-	banner, err := exec.CommandContext(ctx, postgres, "--version").Output()
+	banner, err := serverproc.Banner(postgres)
 	if err != nil {
-		return fmt.Errorf("%s --version: %w", postgres, err)
+		return err
 	}
-	return checkVersion(string(banner))
+	return checkVersion(banner)
 }
 
 func checkVersion(banner string) error {
-	match := versionPattern.FindStringSubmatch(banner)
-	if match == nil {
-		return fmt.Errorf("postgres --version printed no version that can be read: %q", banner)
-	}
-	if major, err := strconv.Atoi(match[2]); err != nil || major < oldestMajor {
-		return fmt.Errorf("PostgreSQL %s is too old: %d is the oldest that is supported", match[1], oldestMajor)
-	}
-	return nil
+	_, err := serverproc.CheckVersion("PostgreSQL", banner, versionPattern, oldest)
+	return err
 }

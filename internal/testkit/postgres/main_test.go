@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 
 func TestServerDoesNotSurviveKilledTestBinary(t *testing.T) {
 	t.Parallel()
-	requirePrograms(t)
+	serverproc.Require(t, findPrograms)
 	executable, err := os.Executable()
 	testkit.Must(t, err)
 	command := exec.CommandContext(context.WithoutCancel(t.Context()), executable)

@@ -97,7 +97,7 @@ func startEtcd(t testing.TB) string {
 			"--listen-client-urls", "http://"+address, "--advertise-client-urls", "http://"+address, "--listen-peer-urls", peers,
 			"--initial-advertise-peer-urls", peers, "--initial-cluster", "default="+peers, "--unsafe-no-fsync"))
 		return process.Await(responds("http://" + address + "/health"))
-	}, func() bool { return strings.Contains(strings.Join(process.Output(), "\n"), "address already in use") })
+	}, func() bool { return process.PortTaken() })
 	return address
 }
 
@@ -149,7 +149,7 @@ postgresql:
 // startPatroniNode runs one Patroni, which makes its server from nothing, or from a copy of the primary.
 func startPatroniNode(t testing.TB, etcd string, number int) *patroniNode {
 	t.Helper()
-	s := &Server{t: t, programs: requirePrograms(t)}
+	s := &Server{t: t, programs: serverproc.Require(t, findPrograms)}
 	s.createFolder()
 	n := &patroniNode{t: t, folder: s.folder, port: serverproc.FreePort(t)}
 	n.rest = net.JoinHostPort("127.0.0.1", strconv.Itoa(serverproc.FreePort(t)))

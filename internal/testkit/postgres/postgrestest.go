@@ -30,7 +30,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -45,8 +44,6 @@ const toolDeadline = 5 * time.Minute
 // readyLine is the ready message in our server's output, so another server on the port cannot be mistaken for ours. A
 // standby accepts read-only connections, which version 13 spells in two words.
 var readyLine = regexp.MustCompile(`database system is ready to accept (read.only )?connections`)
-
-var errNotReady = errors.New("the server has not reported that it accepts connections")
 
 // Server is a PostgreSQL server with all its processes. Its methods are safe for concurrent use, and run one at a time.
 type Server struct {
@@ -68,7 +65,7 @@ type Server struct {
 // [Durable].
 func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
-	s := &Server{t: t, programs: requirePrograms(t), settings: settings}
+	s := &Server{t: t, programs: serverproc.Require(t, findPrograms), settings: settings}
 	s.createFolder()
 	segments := "1" // megabytes a WAL file
 	if slices.Contains(settings, waitsForDisk) {
@@ -102,7 +99,7 @@ func (s *Server) start() {
 	serverproc.StartOnFreePort(s.t, func(port int) error {
 		s.port = port
 		return s.launch()
-	}, s.portTaken)
+	}, func() bool { return s.process.PortTaken() })
 }
 
 const waitsForDisk = "fsync=on"
@@ -195,12 +192,8 @@ func (s *Server) launch() error {
 	}
 	s.process = serverproc.Start(s.t, fmt.Sprintf("postgres on port %d", s.port), s.command(context.Background(), s.programs.postgres, arguments...))
 	s.t.Cleanup(s.takeAway) // before the process's own clean-up, which would wait for all clients to disconnect
-	return s.process.Await(func(context.Context) error {
-		if slices.ContainsFunc(s.process.Output(), readyLine.MatchString) {
-			return nil
-		}
-		return errNotReady
-	})
+	_, err := s.process.FindLine(readyLine)
+	return err
 }
 
 var defaults = []string{
@@ -232,10 +225,6 @@ func (s *Server) run(program string, arguments ...string) error {
 		return fmt.Errorf("%s: %w:\n%s", filepath.Base(program), err, output)
 	}
 	return nil
-}
-
-func (s *Server) portTaken() bool {
-	return strings.Contains(strings.Join(s.process.Output(), "\n"), "Address already in use")
 }
 
 // must reports a failed action. A process that has already ended is no error.

@@ -148,7 +148,7 @@ func TestTakenPortIsRecognized(t *testing.T) {
 	first, second := Start(t), Start(t)
 	second.Stop()
 	second.port = first.port
-	if err := second.launch(); err == nil || !second.portTaken() {
+	if err := second.launch(); err == nil || !second.process.PortTaken() {
 		t.Errorf("a second server on the same port gives %v, want the port to be recognized as taken", err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/internal/testkit"
+	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
 )
 
 // The tests talk to the server by psql, which is installed with it: so the root module requires no PostgreSQL driver.
@@ -19,7 +20,7 @@ import (
 // command is a psql that prints values alone and ends at the first error.
 func command(ctx context.Context, t *testing.T, dsn string, arguments ...string) *exec.Cmd {
 	t.Helper()
-	program := filepath.Join(filepath.Dir(requirePrograms(t).createdb), "psql")
+	program := filepath.Join(filepath.Dir(serverproc.Require(t, findPrograms).createdb), "psql")
 	return exec.CommandContext(ctx, program, append([]string{
 		"--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "--set", "ON_ERROR_STOP=1", "--dbname", dsn,
 	}, arguments...)...)

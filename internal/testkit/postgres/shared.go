@@ -19,7 +19,7 @@ var common serverproc.Shared[*Server]
 // must use [Main].
 func Shared(t testing.TB) string {
 	t.Helper()
-	requirePrograms(t)
+	serverproc.Require(t, findPrograms)
 	server, database := common.Database(t, func(t testing.TB) *Server { return Start(t) })
 	if err := server.run(server.programs.createdb, "--host", "127.0.0.1", "--port", strconv.Itoa(server.port),
 		"--username", "postgres", "--no-password", database); err != nil {

@@ -28,7 +28,6 @@ import (
 	"os/exec"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -56,7 +55,7 @@ type Server struct {
 // must not require a password.
 func Start(t testing.TB, arguments ...string) *Server {
 	t.Helper()
-	s := &Server{t: t, binary: requireBinary(t), directory: serverproc.Folder(t), arguments: arguments}
+	s := &Server{t: t, binary: serverproc.Require(t, findBinary), directory: serverproc.Folder(t), arguments: arguments}
 	s.start()
 	return s
 }
@@ -67,7 +66,7 @@ func (s *Server) start() {
 	serverproc.StartOnFreePort(s.t, func(port int) error {
 		s.port = port
 		return s.launch()
-	}, s.portTaken)
+	}, func() bool { return s.process.PortTaken() })
 }
 
 // Persistent returns the arguments of a server that keeps every acknowledged write, even after Kill. To add more:
@@ -154,8 +153,4 @@ func (s *Server) isGone() bool {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	return s.gone
-}
-
-func (s *Server) portTaken() bool {
-	return strings.Contains(strings.Join(s.process.Output(), "\n"), "Address already in use")
 }

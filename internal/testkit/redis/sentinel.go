@@ -59,7 +59,7 @@ func StartSentinel(t testing.TB) *Sentinel {
 // startSentinel runs one sentinel, which stores its state in its own configuration file.
 func startSentinel(t testing.TB, master *Server) *Server {
 	t.Helper()
-	s := &Server{t: t, binary: requireBinary(t), directory: serverproc.Folder(t)}
+	s := &Server{t: t, binary: serverproc.Require(t, findBinary), directory: serverproc.Folder(t)}
 	s.configuration = filepath.Join(s.directory, "sentinel.conf")
 	settings := []string{
 		fmt.Sprintf("sentinel monitor %s 127.0.0.1 %d %d", MasterName, master.port, sentinelQuorum),

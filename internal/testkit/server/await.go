@@ -42,12 +42,20 @@ func (p *Process) Await(probe func(context.Context) error) error {
 	}
 }
 
-// AwaitLine waits for a matching line of output. It returns the match and its groups like
-// [regexp.Regexp.FindStringSubmatch]. Without a matching line the test fails.
+// AwaitLine is FindLine. Without a matching line the test fails.
 func (p *Process) AwaitLine(pattern *regexp.Regexp) []string {
 	p.t.Helper()
-	var match []string
-	err := p.Await(func(context.Context) error {
+	match, err := p.FindLine(pattern)
+	if err != nil {
+		p.t.Fatalf("serverproc: waiting for a line like %q: %v", pattern, err)
+	}
+	return match
+}
+
+// FindLine waits for a matching line of output. It returns the match and its groups like
+// [regexp.Regexp.FindStringSubmatch].
+func (p *Process) FindLine(pattern *regexp.Regexp) (match []string, err error) {
+	err = p.Await(func(context.Context) error {
 		for _, line := range p.Output() {
 			if match = pattern.FindStringSubmatch(line); match != nil {
 				return nil
@@ -55,10 +63,12 @@ func (p *Process) AwaitLine(pattern *regexp.Regexp) []string {
 		}
 		return errNoSuchLine
 	})
-	if err != nil {
-		p.t.Fatalf("serverproc: waiting for a line like %q: %v", pattern, err)
-	}
-	return match
+	return match, err
+}
+
+// PortTaken reports whether the program has printed that another one has its port.
+func (p *Process) PortTaken() bool {
+	return strings.Contains(strings.ToLower(strings.Join(p.Output(), "\n")), "address already in use")
 }
 
 func try(probe func(context.Context) error) error {

@@ -244,7 +244,7 @@ func paysOnce(t *testing.T, program string, arguments []string) {
 			}
 			return err
 		})
-	}, func() bool { return strings.Contains(strings.Join(running.Output(), "\n"), "address already in use") })
+	}, func() bool { return running.PortTaken() })
 	first, _ := pays(t, address, "alice")
 	if !strings.HasPrefix(first, "200 pay_") {
 		t.Errorf("the first request got %q, want a payment", first)
