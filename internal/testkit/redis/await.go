@@ -44,12 +44,7 @@ func once(probe func(context.Context) error) error {
 
 // replication returns a server's replication section of INFO.
 func (s *Server) replication(ctx context.Context) (map[string]string, error) {
-	answer, err := s.Do(ctx, "INFO", "replication")
-	if err != nil {
-		return nil, err
-	}
-	text, _ := answer.(string)
-	return fields(text), nil
+	return s.fields(ctx, "info", "replication")
 }
 
 // caughtUp returns nil if the replicas have all of the master's writes at the time of the call. It compares offsets instead

@@ -81,12 +81,12 @@ func (c *Cluster) introduce() {
 	want := strconv.Itoa(len(c.nodes))
 	await(c.t, "the nodes know each other", func(ctx context.Context) error {
 		for _, node := range c.nodes {
-			answer, err := node.Do(ctx, "CLUSTER", "INFO")
+			state, err := node.fields(ctx, "cluster", "info")
 			if err != nil {
 				return err
 			}
-			if text, _ := answer.(string); fields(text)["cluster_known_nodes"] != want {
-				return fmt.Errorf("%s does not know all of %s nodes: %q", node.Addr(), want, text)
+			if state["cluster_known_nodes"] != want {
+				return fmt.Errorf("%s does not know all of %s nodes: %v", node.Addr(), want, state)
 			}
 		}
 		return nil
@@ -171,15 +171,6 @@ func (c *Cluster) ShardOf(key string) Shard {
 	c.t.Fatalf("redistest: no shard holds %q", key)
 	return Shard{}
 }
-
-// MasterOf returns the master of [Cluster.ShardOf].
-func (c *Cluster) MasterOf(key string) *Server {
-	c.t.Helper()
-	return c.ShardOf(key).Master
-}
-
-// AwaitReplication waits until the replicas have all writes of their masters at the time of the call. All nodes must run.
-func (c *Cluster) AwaitReplication() { c.t.Helper(); c.AwaitHealthy() }
 
 // AwaitHealthy waits until all nodes run and agree, and all replicas have caught up with their masters. Restart a killed
 // node first. The test fails after the deadline.

@@ -17,16 +17,16 @@ func TestClusterReplacesItsMaster(t *testing.T) {
 		t.Fatalf("the cluster has %d nodes and %d shards, want 6 and 3", len(cluster.Nodes()), len(shards))
 	}
 	shard := cluster.ShardOf("key")
-	master := cluster.MasterOf("key")
+	master := cluster.ShardOf("key").Master
 	if shard.Master != master || !shard.Holds("key") || len(shard.Replicas) != 1 {
 		t.Fatalf("the shard of the key is %+v, want %s and a replica", shard, master.Addr())
 	}
 	expectAnswer(t, master, "SET key money", "+OK")
-	cluster.AwaitReplication()
+	cluster.AwaitHealthy()
 
 	master.Kill()
 	successor := cluster.Promote(shard.Replicas[0])
-	if again := cluster.MasterOf("key"); again != successor {
+	if again := cluster.ShardOf("key").Master; again != successor {
 		t.Errorf("the key's master is %s, want the replica that was promoted", again.Addr())
 	}
 	if successor != shard.Replicas[0] {
@@ -98,7 +98,7 @@ func TestClusterReplacesNoSlowMaster(t *testing.T) {
 	})
 	expectReplicas(t, shard.Replicas)
 	master.Resume()
-	if again := cluster.MasterOf("key"); again != master {
+	if again := cluster.ShardOf("key").Master; again != master {
 		t.Errorf("the master is %s, want %s still", again.Addr(), master.Addr())
 	}
 	expectAnswer(t, master, "GET key", "$5", "money")

@@ -11,12 +11,18 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// do sends one command on a connection of its own, tries it once, and returns its answer as [Server.Do] does.
-func do(ctx context.Context, address string, words ...string) (any, error) {
+// command is a command of go-redis with its reply.
+type command[Reply any] interface {
+	redis.Cmder
+	Result() (Reply, error)
+}
+
+// send sends one command on a connection of its own, tries it once, and returns its reply.
+func send[Reply any](ctx context.Context, s *Server, c command[Reply]) (none Reply, err error) {
 	// Dialed here, because the client logs each failure, and a server that starts refuses connections for a while.
-	connection, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	connection, err := new(net.Dialer).DialContext(ctx, "tcp", s.Addr())
 	if err != nil {
-		return nil, err
+		return none, err
 	}
 	client := redis.NewClient(&redis.Options{
 		Dialer:   func(context.Context, string, string) (net.Conn, error) { return connection, nil },
@@ -24,47 +30,52 @@ func do(ctx context.Context, address string, words ...string) (any, error) {
 	})
 	defer connection.Close()
 	defer client.Close()
-	command := make([]any, len(words))
-	for i, word := range words {
-		command[i] = word
+	_ = client.Process(ctx, c) // Result returns its error
+	reply, err := c.Result()
+	if err != nil {
+		return none, fmt.Errorf("%v: %w", c.Args(), err)
 	}
-	answer, err := client.Do(ctx, command...).Result()
+	return reply, nil
+}
+
+// Do sends one command on a new connection. The reply is a string, an int64, nil, or a list of these. An error reply of the
+// server is an error.
+func (s *Server) Do(ctx context.Context, words ...string) (any, error) {
+	arguments := make([]any, len(words))
+	for i, word := range words {
+		arguments[i] = word
+	}
+	reply, err := send(ctx, s, redis.NewCmd(ctx, arguments...))
 	if errors.Is(err, redis.Nil) {
 		return nil, nil //nolint:nilnil // the protocol's own nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", strings.Join(words, " "), err)
-	}
-	return answer, nil
+	return reply, err
 }
 
-// ping returns nil when the process listens at the address and serves commands. A server that still loads its data answers
-// PING with an error. The process number is compared because another test's server may have been faster to take the port,
-// and would answer just as well.
-func ping(ctx context.Context, address string, pid int) error {
-	if answer, err := do(ctx, address, "PING"); err != nil {
-		return err
-	} else if answer != "PONG" {
-		return fmt.Errorf("PING was answered with %q", answer)
-	}
-	information, err := do(ctx, address, "INFO", "server")
-	if err != nil {
-		return err
-	}
-	text, _ := information.(string)
-	if fields(text)["process_id"] != strconv.Itoa(pid) {
-		return fmt.Errorf("another server than process %d listens there", pid)
-	}
-	return nil
-}
-
-// fields reads the replies to INFO and CLUSTER INFO: a name and a value in each line.
-func fields(text string) map[string]string {
+// fields returns the reply to INFO or CLUSTER INFO: a name and a value in each line.
+func (s *Server) fields(ctx context.Context, words ...any) (map[string]string, error) {
+	text, err := send(ctx, s, redis.NewStringCmd(ctx, words...))
 	found := make(map[string]string)
 	for line := range strings.Lines(text) {
 		if name, value, is := strings.Cut(strings.TrimSpace(line), ":"); is {
 			found[name] = value
 		}
 	}
-	return found
+	return found, err
+}
+
+// ping returns nil when the process listens at the server's address and serves commands. A server that still loads its data
+// answers PING with an error. The process number is compared because another test's server may have been faster to take the
+// port, and would answer just as well.
+func (s *Server) ping(ctx context.Context, pid int) error {
+	if answer, err := s.Do(ctx, "PING"); err != nil {
+		return err
+	} else if answer != "PONG" {
+		return fmt.Errorf("PING was answered with %q", answer)
+	}
+	information, err := s.fields(ctx, "info", "server")
+	if err == nil && information["process_id"] != strconv.Itoa(pid) {
+		err = fmt.Errorf("another server than process %d listens there", pid)
+	}
+	return err
 }

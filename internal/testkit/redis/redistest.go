@@ -86,13 +86,7 @@ func (s *Server) Ping(ctx context.Context) error {
 	s.mutex.Lock()
 	pid := s.process.Pid()
 	s.mutex.Unlock()
-	return ping(ctx, s.Addr(), pid)
-}
-
-// Do sends one command on a new connection. The reply is a string, an int64, nil, or a list of these. An error reply of the
-// server is an error.
-func (s *Server) Do(ctx context.Context, words ...string) (any, error) {
-	return do(ctx, s.Addr(), words...)
+	return s.ping(ctx, pid)
 }
 
 // ProcessorTime returns the server's processor time: see [serverproc.Process.ProcessorTime].
@@ -137,7 +131,7 @@ func (s *Server) launch() error {
 	s.gone = false
 	s.process = serverproc.Start(s.t, fmt.Sprintf("redis-server on port %d", s.port), command)
 	s.t.Cleanup(s.process.Kill) // quicker than Stop, because the data is no longer needed
-	return s.process.Await(func(ctx context.Context) error { return ping(ctx, s.Addr(), s.process.Pid()) })
+	return s.process.Await(func(ctx context.Context) error { return s.ping(ctx, s.process.Pid()) })
 }
 
 func (s *Server) commandLine() []string {

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
 )
 
@@ -77,35 +79,22 @@ func startSentinel(t testing.TB, master *Server) *Server {
 // complete returns nil if each sentinel can reach all replicas and all other sentinels.
 func (s *Sentinel) complete(ctx context.Context) error {
 	for _, sentinel := range s.sentinels {
-		for question, want := range map[string]int{"REPLICAS": sentinelReplicas, "SENTINELS": sentinelCount - 1} {
-			answer, err := sentinel.Do(ctx, "SENTINEL", question, MasterName)
+		for question, want := range map[string]int{"replicas": sentinelReplicas, "sentinels": sentinelCount - 1} {
+			peers, err := send(ctx, sentinel, redis.NewMapStringStringSliceCmd(ctx, "sentinel", question, MasterName))
 			if err != nil {
 				return err
 			}
-			peers, _ := answer.([]any)
 			if len(peers) != want {
 				return fmt.Errorf("%s replies to SENTINEL %s with %d entries, want %d", sentinel.Addr(), question, len(peers), want)
 			}
 			for _, peer := range peers {
-				if flags := pairs(peer)["flags"]; flags != "slave" && flags != "sentinel" {
+				if flags := peer["flags"]; flags != "slave" && flags != "sentinel" {
 					return fmt.Errorf("%s reports an entry of SENTINEL %s as %q", sentinel.Addr(), question, flags)
 				}
 			}
 		}
 	}
 	return nil
-}
-
-// pairs converts a list of names and values to a map.
-func pairs(answer any) map[string]any {
-	list, _ := answer.([]any)
-	found := make(map[string]any)
-	for pair := range slices.Chunk(list, 2) {
-		if name, is := pair[0].(string); is && len(pair) == 2 {
-			found[name] = pair[1]
-		}
-	}
-	return found
 }
 
 // SentinelAddrs returns the addresses of the sentinels.
@@ -149,16 +138,16 @@ func (s *Sentinel) elected(ctx context.Context) (*Server, error) {
 
 // named returns the server that a sentinel names as the master.
 func (s *Sentinel) named(ctx context.Context, sentinel *Server) (*Server, error) {
-	answer, err := sentinel.Do(ctx, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", MasterName)
+	address, err := send(ctx, sentinel, redis.NewStringSliceCmd(ctx, "sentinel", "get-master-addr-by-name", MasterName))
 	if err != nil {
 		return nil, err
 	}
 	for _, server := range s.servers {
-		if address, _ := answer.([]any); len(address) == 2 && address[1] == strconv.Itoa(server.port) {
+		if server.Addr() == strings.Join(address, ":") {
 			return server, nil
 		}
 	}
-	return nil, fmt.Errorf("%s names no server of this group: %v", sentinel.Addr(), answer)
+	return nil, fmt.Errorf("%s names no server of this group: %v", sentinel.Addr(), address)
 }
 
 // Promote makes the sentinels replace a killed master by one of its replicas. It returns the replica when all sentinels name
@@ -179,18 +168,22 @@ func (s *Sentinel) failOver(ctx context.Context, dead *Server) error {
 	if err != nil || master != dead {
 		return err
 	}
-	answer, err := leader.Do(ctx, "SENTINEL", "MASTER", MasterName)
+	state, err := leader.masterState(ctx)
 	if err != nil {
 		return err
 	}
 	// Without this check, the command could arrive after the end of the failover, and would start a second one.
-	state := pairs(answer)
-	if flags, _ := state["flags"].(string); state["port"] == strconv.Itoa(dead.port) && !strings.Contains(flags, "failover_in_progress") {
+	if state["port"] == strconv.Itoa(dead.port) && !strings.Contains(state["flags"], "failover_in_progress") {
 		if _, err := leader.Do(ctx, "SENTINEL", "FAILOVER", MasterName); err != nil {
 			return err
 		}
 	}
 	return fmt.Errorf("%s still names %s, as %v", leader.Addr(), dead.Addr(), state["flags"])
+}
+
+// masterState is the master as a sentinel sees it.
+func (s *Server) masterState(ctx context.Context) (map[string]string, error) {
+	return send(ctx, s, redis.NewMapStringStringCmd(ctx, "sentinel", "master", MasterName))
 }
 
 // Replicas returns the servers other than the master, including dead ones.

@@ -42,11 +42,11 @@ func TestSentinelReplacesNoSlowMaster(t *testing.T) {
 	master.Pause()
 	await(t, "the sentinels take the master for dead", func(ctx context.Context) error {
 		for _, sentinel := range group.sentinels {
-			answer, err := sentinel.Do(ctx, "SENTINEL", "MASTER", MasterName)
+			state, err := sentinel.masterState(ctx)
 			if err != nil {
 				return err
 			}
-			if flags, _ := pairs(answer)["flags"].(string); !strings.Contains(flags, "s_down") {
+			if flags := state["flags"]; !strings.Contains(flags, "s_down") {
 				return fmt.Errorf("%s sees %q", sentinel.Addr(), flags)
 			}
 		}

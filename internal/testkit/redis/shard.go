@@ -2,10 +2,11 @@ package redistest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // slotCount is the number of slots of a cluster.
@@ -81,18 +82,17 @@ func (c *Cluster) agreement(ctx context.Context) ([]Shard, error) {
 
 // view returns the shards as a node reports them.
 func (c *Cluster) view(ctx context.Context, node *Server) ([]Shard, error) {
-	state, err := node.Do(ctx, "CLUSTER", "INFO")
+	state, err := node.fields(ctx, "cluster", "info")
 	if err != nil {
 		return nil, err
 	}
-	if text, _ := state.(string); fields(text)["cluster_state"] != "ok" {
-		return nil, fmt.Errorf("%s does not serve: %q", node.Addr(), text)
+	if state["cluster_state"] != "ok" {
+		return nil, fmt.Errorf("%s does not serve: %v", node.Addr(), state)
 	}
-	slots, err := node.Do(ctx, "CLUSTER", "SLOTS")
+	ranges, err := send(ctx, node, redis.NewClusterSlotsCmd(ctx, "cluster", "slots"))
 	if err != nil {
 		return nil, err
 	}
-	ranges, _ := slots.([]any)
 	var shards []Shard
 	for _, one := range ranges {
 		shard, err := c.shard(one)
@@ -105,29 +105,14 @@ func (c *Cluster) view(ctx context.Context, node *Server) ([]Shard, error) {
 	return shards, nil
 }
 
-var errSlots = errors.New("the reply to CLUSTER SLOTS is unreadable")
-
-// shard parses one range of CLUSTER SLOTS: the first and the last slot, the master, the replicas.
-func (c *Cluster) shard(answer any) (Shard, error) {
-	parts, _ := answer.([]any)
-	if len(parts) < 3 {
-		return Shard{}, errSlots
-	}
-	first, firstIs := parts[0].(int64)
-	last, lastIs := parts[1].(int64)
-	if !firstIs || !lastIs {
-		return Shard{}, errSlots
-	}
-	shard := Shard{First: int(first), Last: int(last)}
-	for i, part := range parts[2:] {
-		about, _ := part.([]any) // address, port, name and more
-		if len(about) < 2 {
-			return Shard{}, errSlots
-		}
-		at := slices.IndexFunc(c.nodes, func(node *Server) bool { return about[1] == int64(node.port) })
+// shard is a range of slots with this cluster's nodes, the master first.
+func (c *Cluster) shard(slots redis.ClusterSlot) (Shard, error) {
+	shard := Shard{First: slots.Start, Last: slots.End}
+	for i, found := range slots.Nodes {
+		at := slices.IndexFunc(c.nodes, func(node *Server) bool { return node.Addr() == found.Addr })
 		switch {
 		case at < 0:
-			return Shard{}, fmt.Errorf("port %v is none of this cluster's", about[1])
+			return Shard{}, fmt.Errorf("%s is none of this cluster's nodes", found.Addr)
 		case i == 0:
 			shard.Master = c.nodes[at]
 		default:

@@ -55,7 +55,7 @@ func newCluster(t *testing.T) *deployment {
 		connect: func() redis.UniversalClient {
 			return redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), ContextTimeoutEnabled: true})
 		},
-		awaitReplication: cluster.AwaitReplication,
+		awaitReplication: cluster.AwaitHealthy,
 		promote:          func() *redistest.Server { t.Helper(); return cluster.Promote(shard.Replicas[0]) },
 	}
 }
