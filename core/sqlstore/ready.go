@@ -41,7 +41,7 @@ func (c client) Log() *slog.Logger { return c.log() }
 // and change no row, and reads the columns, types and keys of the table. A table that is
 // not as the migrations create it is a wrapped storage.ErrNotStorable that names the
 // column, with what was found and expected. So are row-level security that is active for the
-// role, and a connection without autocommit. The first claim of a process checks too.
+// role, and a connection that does not commit. The first claim of a process checks too.
 func (s *Store) Check(ctx context.Context) error {
 	if err := s.records.Retry(ctx, func() error { return s.proof.Check(ctx) }); err != nil {
 		return fmt.Errorf("sqlstore: check: %w", s.explained(err))

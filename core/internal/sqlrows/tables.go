@@ -192,8 +192,8 @@ const mysqlASCII = ` CHARACTER SET ascii COLLATE ascii_bin`
 
 // The queries for the columns of a table: name, type, whether it takes null, has a value
 // without the store, and has a unique index of its own. A row without a name has a fault
-// of the connection: policies may accept a claim and refuse its settlement, and without autocommit
-// no record is committed.
+// of the connection: policies may accept a claim and refuse its settlement, and without autocommit,
+// or in the transaction that a COMMIT begins, no record is committed.
 const (
 	postgresqlTable = `
 SELECT a.attname, replace(format_type(a.atttypid, a.atttypmod), '"', ''), NOT a.attnotnull, a.atthasdef OR a.attidentity <> '',
@@ -210,7 +210,9 @@ SELECT c.column_name, c.column_type, c.is_nullable = 'YES', c.column_default IS 
 		AND NOT EXISTS (SELECT 1 FROM information_schema.statistics AS o WHERE o.table_schema = {database}
 			AND o.table_name = '{name}' AND o.index_name = s.index_name AND o.seq_in_index = 2))
 FROM information_schema.columns AS c WHERE c.table_schema = {database} AND c.table_name = '{name}'
-UNION ALL SELECT '', 'the connection commits nothing: set autocommit=1', 0, 1, 0 FROM DUAL WHERE @@autocommit = 0`
+UNION ALL SELECT '', 'the connection commits nothing: set autocommit=1', 0, 1, 0 FROM DUAL WHERE @@autocommit = 0
+UNION ALL SELECT '', 'after a COMMIT the connection commits nothing: set completion_type=NO_CHAIN', 0, 1, 0 FROM DUAL
+	WHERE @@completion_type = 'CHAIN'`
 
 	sqliteTable = `
 SELECT c.name, upper(c.type), c."notnull" = 0, c.dflt_value IS NOT NULL,
