@@ -2,6 +2,7 @@ package httpclient
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/http/httptrace"
@@ -21,7 +22,7 @@ func (c *call) attempt() (*http.Response, error) {
 	}
 	ctx, cancel := context.WithCancelCause(c.request.Context())
 	limit := min(c.limits.AttemptTimeout, time.Until(c.deadline))
-	expired := attemptTimeout(limit)
+	expired := fmt.Errorf("no response within %v: %w", limit.Round(time.Millisecond), context.DeadlineExceeded)
 	timer := time.AfterFunc(limit, func() { cancel(expired) })
 	defer timer.Stop()
 

@@ -24,12 +24,11 @@ type call struct {
 
 func (t *Transport) newCall(request *http.Request, key, firstSent string) *call {
 	now := time.Now()
-	c := &call{
+	return &call{
 		Transport: t, request: request, key: key, firstSent: firstSent,
+		body:  newSource(request, t.maxBufferedBody, now.Add(t.limits.MaxTime)),
 		begun: now, deadline: outgoing.Deadline(request.Context(), now, t.limits.MaxTime),
 	}
-	c.body = newSource(request, t.maxBufferedBody, c.begun.Add(t.limits.MaxTime))
-	return c
 }
 
 func (c *call) do() (response *http.Response, err error) {
@@ -39,7 +38,10 @@ func (c *call) do() (response *http.Response, err error) {
 		response, err = c.attempt() //nolint:bodyclose // the wait closes it, or the caller
 		return c.sent, c.body.repeatable
 	}, func() (time.Duration, bool) {
-		return c.repeats(response, err)
+		if err != nil {
+			return 0, !isPermanent(err)
+		}
+		return retryAfter(response.Header, c.limits.MaxBackoff), c.asksForRepetition(response)
 	}, func(wait time.Duration) {
 		retry = Retry{Request: c.request, Key: c.key, Attempts: c.sent, Err: err, Wait: wait}
 		if response != nil {

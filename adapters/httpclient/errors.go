@@ -47,11 +47,6 @@ var errSentTooOften = errors.New("the connections broke, and repetitions by net/
 // errBodyTooSlow is the error of a request's body that takes longer than MaxTime.
 var errBodyTooSlow = fmt.Errorf("not read within MaxTime: %w", context.DeadlineExceeded)
 
-// attemptTimeout is the error of an attempt that took longer than its limit.
-func attemptTimeout(after time.Duration) error {
-	return fmt.Errorf("no response within %v: %w", after.Round(time.Millisecond), context.DeadlineExceeded)
-}
-
 // bodyError reports that the request's body cannot be read, or not again.
 type bodyError struct{ err error }
 

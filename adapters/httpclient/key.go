@@ -24,26 +24,25 @@ func WithCall(ctx context.Context, name string) context.Context {
 // http.Client copies the caller's header to every redirect, and sets Response to the
 // response that caused the redirect.
 func (t *Transport) givenKey(request *http.Request) string {
-	own := keyIn(request.Header, t.header)
-	if request.Response == nil || request.Response.Request == nil {
+	own, before := keyIn(request.Header, t.header), redirectedFrom(request)
+	switch {
+	case before == nil:
 		return own
-	}
-	if own != "" && own != keyIn(firstOf(request).Header, t.header) {
+	case own != "" && own != keyIn(firstOf(before).Header, t.header):
 		return own // set by CheckRedirect
-	}
-	if isSameOperation(request) {
-		return keyIn(request.Response.Request.Header, t.header)
-	}
-	return ""
-}
-
-// sentBefore returns the time of the key that a redirect repeats, or "". An attempt with the
-// caller's own key ignores it.
-func sentBefore(redirect *http.Request) string {
-	if redirect.Response == nil || redirect.Response.Request == nil {
+	case isSameOperation(request, before):
+		return keyIn(before.Header, t.header)
+	default:
 		return ""
 	}
-	return redirect.Response.Request.Header.Get(outgoing.FirstSentHeader)
+}
+
+// redirectedFrom returns the request whose response has caused this one, or nil.
+func redirectedFrom(request *http.Request) *http.Request {
+	if request.Response == nil {
+		return nil
+	}
+	return request.Response.Request
 }
 
 // keyIn returns the key in a header, or "" for a missing or empty key. It also finds a
@@ -64,8 +63,8 @@ func keyIn(header http.Header, name string) string {
 
 // firstOf returns the first request of a chain of redirects.
 func firstOf(request *http.Request) *http.Request {
-	for request.Response != nil && request.Response.Request != nil {
-		request = request.Response.Request
+	for before := redirectedFrom(request); before != nil; before = redirectedFrom(request) {
+		request = before
 	}
 	return request
 }
@@ -73,8 +72,7 @@ func firstOf(request *http.Request) *http.Request {
 // isSameOperation reports whether a redirect repeats the previous request's operation,
 // with the same method and body. By RFC 9110, section 15.4, 307 and 308 do; 301, 302 and
 // 303 drop the body.
-func isSameOperation(redirect *http.Request) bool {
-	before := redirect.Response.Request
+func isSameOperation(redirect, before *http.Request) bool {
 	if redirect.Method != before.Method {
 		return false
 	}

@@ -11,15 +11,6 @@ import (
 	"time"
 )
 
-// repeats reports whether another attempt could end in another way, and the wait that the
-// server asks for.
-func (c *call) repeats(response *http.Response, err error) (asked time.Duration, again bool) {
-	if err != nil {
-		return 0, !isPermanent(err)
-	}
-	return retryAfter(response.Header, c.limits.MaxBackoff), c.asksForRepetition(response)
-}
-
 // isPermanent reports whether every repetition would end in the same error: the body
 // cannot be read, the peers do not trust each other, or the server has no TLS.
 func isPermanent(err error) bool {

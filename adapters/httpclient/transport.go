@@ -81,7 +81,10 @@ func (t *Transport) keyFor(request *http.Request) (key, firstSent string, repeat
 		return "", "", false
 	}
 	if key := t.givenKey(request); key != "" {
-		return key, sentBefore(request), true
+		if before := redirectedFrom(request); before != nil {
+			firstSent = before.Header.Get(outgoing.FirstSentHeader) // an attempt with the caller's own key ignores it
+		}
+		return key, firstSent, true
 	}
 	if slices.Contains(t.methods, request.Method) {
 		key, firstSent = outgoing.NewKey(request.Context(), operationOf(request))
