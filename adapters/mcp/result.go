@@ -128,7 +128,7 @@ func readResponse(call *mcp.CallToolRequest, mediaType string, status int, body 
 // stored is a result as it is stored. Why not the SDK's type: that would decode the free
 // parts of a result into maps, with every number as a float64.
 type stored struct {
-	Meta              json.RawMessage `json:"_meta"`
+	Meta              mcp.Meta        `json:"_meta"`
 	Content           json.RawMessage `json:"content"`
 	StructuredContent json.RawMessage `json:"structuredContent"`
 	IsError           bool            `json:"isError"`
@@ -137,16 +137,26 @@ type stored struct {
 
 // storedContent are the free parts of one content.
 type storedContent struct {
-	Meta     json.RawMessage `json:"_meta"`
+	Meta     mcp.Meta `json:"_meta"`
 	Resource struct {
-		Meta json.RawMessage `json:"_meta"`
+		Meta mcp.Meta `json:"_meta"`
 	} `json:"resource"`
 }
 
-// readResult returns a stored result as the result of a call. Numbers keep every digit.
+// decode reads JSON. Numbers keep every digit.
+func decode(text []byte, into any) error {
+	if err := json.Unmarshal(text, new(json.RawMessage)); err != nil { // a Decoder ignores what follows
+		return err
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	return decoder.Decode(into)
+}
+
+// readResult returns a stored result as the result of a call.
 func readResult(call *mcp.CallToolRequest, body []byte) (*mcp.CallToolResult, error) {
 	var read stored
-	if err := json.Unmarshal(body, &read); err != nil {
+	if err := decode(body, &read); err != nil {
 		return nil, err
 	}
 	result := newResult(call)
@@ -157,8 +167,7 @@ func readResult(call *mcp.CallToolRequest, body []byte) (*mcp.CallToolResult, er
 	if read.StructuredContent != nil {
 		result.StructuredContent = read.StructuredContent
 	}
-	setMeta(&result.Meta, read.Meta)
-	result.IsError, result.RequestState = read.IsError, read.RequestState
+	result.Meta, result.IsError, result.RequestState = read.Meta, read.IsError, read.RequestState
 	return result, nil
 }
 
@@ -170,44 +179,27 @@ func readContent(written json.RawMessage) ([]mcp.Content, error) {
 	var of mcp.CallToolResult // it knows the types of content
 	var parts []storedContent
 	document := slices.Concat([]byte(`{"content":`), written, []byte("}"))
-	if err := errors.Join(json.Unmarshal(document, &of), json.Unmarshal(written, &parts)); err != nil {
+	if err := errors.Join(json.Unmarshal(document, &of), decode(written, &parts)); err != nil {
 		return nil, err
 	}
 	for i, content := range of.Content {
-		setContentMeta(content, parts[i].Meta)
-		if embedded, is := content.(*mcp.EmbeddedResource); is && embedded.Resource != nil {
-			setMeta(&embedded.Resource.Meta, parts[i].Resource.Meta)
+		switch content := content.(type) {
+		case *mcp.TextContent:
+			content.Meta = parts[i].Meta
+		case *mcp.ImageContent:
+			content.Meta = parts[i].Meta
+		case *mcp.AudioContent:
+			content.Meta = parts[i].Meta
+		case *mcp.ResourceLink:
+			content.Meta = parts[i].Meta
+		case *mcp.EmbeddedResource:
+			content.Meta = parts[i].Meta
+			if content.Resource != nil {
+				content.Resource.Meta = parts[i].Resource.Meta
+			}
 		}
 	}
 	return of.Content, nil
-}
-
-func setContentMeta(content mcp.Content, written json.RawMessage) {
-	switch content := content.(type) {
-	case *mcp.TextContent:
-		setMeta(&content.Meta, written)
-	case *mcp.ImageContent:
-		setMeta(&content.Meta, written)
-	case *mcp.AudioContent:
-		setMeta(&content.Meta, written)
-	case *mcp.ResourceLink:
-		setMeta(&content.Meta, written)
-	case *mcp.EmbeddedResource:
-		setMeta(&content.Meta, written)
-	}
-}
-
-// setMeta replaces a _meta by the one that was written.
-func setMeta(decoded *mcp.Meta, written json.RawMessage) {
-	if len(written) == 0 {
-		return
-	}
-	decoder := json.NewDecoder(bytes.NewReader(written))
-	decoder.UseNumber()
-	var precise mcp.Meta
-	if decoder.Decode(&precise) == nil { // it was decoded before
-		*decoded = precise
-	}
 }
 
 // Recovered returns the response of a policy.RecoverFunc, which found out the result of
