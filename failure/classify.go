@@ -70,12 +70,21 @@ type Outcome struct {
 // RFC 9110 (401, 407, 408), RFC 8470 (425) and RFC 6585 (429).
 func Classify(o Outcome) Class {
 	switch {
-	case o.Marked():
-		return o.markedClass()
-	case o.Panicked, o.Status == 0 && o.Err != nil && !IsPermanent(o.Err):
+	case o.Executed:
+		return ClassCache
+	case o.Uncertain, IsUncertain(o.Err):
+		return ClassUncertain
+	case o.Retryable, IsRetryable(o.Err):
+		return ClassRetryable
+	case o.Panicked, o.Status >= http.StatusInternalServerError, o.Status == 0 && o.Err != nil && !IsPermanent(o.Err):
 		return ClassDeleteKey
+	}
+	switch o.Status {
+	case http.StatusUnauthorized, http.StatusProxyAuthRequired, http.StatusRequestTimeout,
+		http.StatusTooEarly, http.StatusTooManyRequests:
+		return ClassRetryable
 	default:
-		return classifyStatus(o.Status)
+		return ClassCache
 	}
 }
 
@@ -98,27 +107,4 @@ func OnlySuccess(o Outcome) Class {
 // carries a mark. Every policy classifies a marked outcome alike.
 func (o Outcome) Marked() bool {
 	return o.Executed || o.Uncertain || o.Retryable || IsUncertain(o.Err) || IsRetryable(o.Err)
-}
-
-func (o Outcome) markedClass() Class {
-	switch {
-	case o.Executed:
-		return ClassCache
-	case o.Uncertain || IsUncertain(o.Err):
-		return ClassUncertain
-	default:
-		return ClassRetryable
-	}
-}
-
-func classifyStatus(status int) Class {
-	switch status {
-	case http.StatusUnauthorized, http.StatusProxyAuthRequired, http.StatusRequestTimeout,
-		http.StatusTooEarly, http.StatusTooManyRequests:
-		return ClassRetryable
-	}
-	if status >= http.StatusInternalServerError {
-		return ClassDeleteKey
-	}
-	return ClassCache
 }

@@ -22,10 +22,9 @@ func IsRetryable(err error) bool {
 	return marked
 }
 
-type retryableError struct{ err error }
+type retryableError struct{ error }
 
-func (e *retryableError) Error() string { return e.err.Error() }
-func (e *retryableError) Unwrap() error { return e.err }
+func (e *retryableError) Unwrap() error { return e.error }
 
 // Uncertain wraps err to leave the key abandoned: the policy's OnAbandoned decides
 // about the next request. Use it when the side effect may or may not have happened,
@@ -47,10 +46,9 @@ func IsUncertain(err error) bool {
 	return marked
 }
 
-type uncertainError struct{ err error }
+type uncertainError struct{ error }
 
-func (e *uncertainError) Error() string { return e.err.Error() }
-func (e *uncertainError) Unwrap() error { return e.err }
+func (e *uncertainError) Unwrap() error { return e.error }
 
 // Permanent wraps err to store the error under its key: every retry of core.Do
 // then gets the same error, as an HTTP client gets a stored 422. Permanent returns
@@ -69,7 +67,6 @@ func IsPermanent(err error) bool {
 	return ok
 }
 
-type permanentError struct{ err error }
+type permanentError struct{ error }
 
-func (e *permanentError) Error() string { return e.err.Error() }
-func (e *permanentError) Unwrap() error { return e.err }
+func (e *permanentError) Unwrap() error { return e.error }
