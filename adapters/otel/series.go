@@ -137,11 +137,18 @@ const (
 	otherError  = "_OTHER"
 )
 
-// methodOf returns the request's method. It reads only the first word of the endpoint,
-// because the rest may be a path, which does not belong in a metric.
+// methodOf returns the request's method: one of RFC 9110, RFC 5789, core.Do or adapters/mcp
+// unchanged, and _OTHER for any other. It reads only the first word of the endpoint, because
+// the rest may be a path, which does not belong in a metric.
 func methodOf(event *event.Event) string {
 	method, _, _ := strings.Cut(cmp.Or(event.Endpoint(), event.Route), " ") // an event of a test has no Subject
-	return knownMethod(method)
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+		http.MethodConnect, http.MethodOptions, http.MethodTrace, storage.MethodCall, storage.MethodTool:
+		return method
+	default:
+		return otherMethod
+	}
 }
 
 // routeName returns a pattern without its method, as in net/http's "POST /payments". Other
@@ -158,18 +165,6 @@ func (l *labels) routeName() string {
 }
 
 func isNoCapital(r rune) bool { return r < 'A' || r > 'Z' }
-
-// knownMethod returns a method of RFC 9110, RFC 5789, core.Do or adapters/mcp unchanged,
-// and _OTHER for any other method.
-func knownMethod(method string) string {
-	switch method {
-	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
-		http.MethodConnect, http.MethodOptions, http.MethodTrace, storage.MethodCall, storage.MethodTool:
-		return method
-	default:
-		return otherMethod
-	}
-}
 
 // errorType classifies a store's error by the operator's reaction.
 func errorType(err error) string {
