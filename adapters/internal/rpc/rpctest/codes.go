@@ -82,6 +82,18 @@ func failed(c code.Code) *status.Status {
 	return &status.Status{Code: int32(c), Message: "no: 50 %", Details: []*anypb.Any{detail}}
 }
 
+// fateAt returns the fate of a key by the response to its second call.
+func fateAt(second *Response) fate {
+	switch {
+	case second.Replayed():
+		return kept
+	case second.Reason() == "outcome_unknown":
+		return unknown
+	default:
+		return released
+	}
+}
+
 func (a *Adapter) wantFate(t *testing.T, s *service, c code.Code, want fate) {
 	t.Helper()
 	request := &shop.PayRequest{Amount: int64(c)}
@@ -90,13 +102,7 @@ func (a *Adapter) wantFate(t *testing.T, s *service, c code.Code, want fate) {
 	second := s.call(t.Context(), Pay, Key(c.String()), request)
 	ran := s.runs.Load() > runs
 
-	got := released
-	switch {
-	case second.Reason() == "outcome_unknown":
-		got = unknown
-	case second.Replayed():
-		got = kept
-	}
+	got := fateAt(&second)
 	if got != want || ran != (want == released) {
 		t.Errorf("%v: the key was %s (%v, ran again: %t), want %s", c, got, second.Status, ran, want)
 	}
@@ -146,14 +152,7 @@ func (a *Adapter) marks(t *testing.T) {
 			s := a.newService(t, memstore.New(), row.handle, policy.OnAbandoned(policy.Refuse))
 			s.pay(t, "k")
 			second := s.pay(t, "k")
-			got := released
-			switch {
-			case second.Replayed():
-				got = kept
-			case second.Reason() == "outcome_unknown":
-				got = unknown
-			}
-			if got != row.want {
+			if got := fateAt(&second); got != row.want {
 				t.Errorf("the key was %s, want %s: %v", got, row.want, second.Status)
 			}
 		})
