@@ -30,6 +30,9 @@ func notApplied(err error) bool {
 	return code == serializationFailure || code == deadlockDetected || pgconn.SafeToRetry(err)
 }
 
+// isBarred reports whether no replay can be read after a claim's error either.
+func isBarred(err error) bool { return notApplied(err) || codeOf(err) == insufficientPrivilege }
+
 // codeOf returns the code of a server's error, or an empty string.
 func codeOf(err error) string {
 	if refusal, is := errors.AsType[*pgconn.PgError](err); is {

@@ -89,7 +89,6 @@
 package pgstore
 
 import (
-	"cmp"
 	"fmt"
 	"log/slog"
 	"regexp"
@@ -235,9 +234,7 @@ func configured(pool *pgxpool.Pool, options []Option) *Store {
 	s.statements = form.Statements(s.table)
 	s.completeBegun = s.statements[sqlrows.Complete].Text + ` AND ` + isBegun
 	s.claimStatement, s.readStatement, s.completeStatement = form.ClaimMany(s.table), form.ReadMany(s.table), form.CompleteMany(s.table)
-	s.records = &sqlrows.Records{
-		Package: "pgstore", Pool: runner{Store: s}, Client: client{s}, Form: &form, Table: s.table, Seen: sqlrows.NewSeen(), Swept: s.swept,
-	}
+	s.records = s.newRecords(&form)
 	s.scopes = sqlrows.NewScopes(s.records)
 	return s
 }
@@ -250,5 +247,3 @@ func statementsAtOnce(connections int32) int {
 	const most, share = 2, 4
 	return int(max(1, min(most, connections/share)))
 }
-
-func (s *Store) log() *slog.Logger { return cmp.Or(s.logger, slog.Default()) }

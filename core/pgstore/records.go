@@ -2,12 +2,18 @@ package pgstore
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
 	"github.com/oncekey/oncekey/core/internal/sqlrows"
 	"github.com/oncekey/oncekey/core/storage"
 )
+
+func (s *Store) newRecords(form *sqlrows.Form) *sqlrows.Records {
+	return &sqlrows.Records{
+		Package: "pgstore", Pool: runner{Store: s}, Form: form, Table: s.table, Proof: &s.proof, Seen: sqlrows.NewSeen(),
+		Swept: s.swept, Logger: s.logger, Again: notApplied, Barred: isBarred, Explained: s.explained,
+	}
+}
 
 // Acquire implements [storage.Store]. For a row that is not a valid record it returns
 // a wrapped storage.ErrCorruptRecord that names the fault.
@@ -104,24 +110,3 @@ func (s *Store) Sweep(ctx context.Context, batch int) (removed int64, err error)
 func (s *Store) RunSweeper(ctx context.Context, every time.Duration) {
 	s.records.RunSweeper(ctx, every)
 }
-
-// client is the store as package sqlrows sees it.
-type client struct{ *Store }
-
-// Ready implements [sqlrows.Client].
-func (c client) Ready(ctx context.Context) error { return c.proof.Ready(ctx) }
-
-// Again implements [sqlrows.Client].
-func (client) Again(err error) bool { return notApplied(err) }
-
-// Barred implements [sqlrows.Client].
-func (client) Barred(err error) bool { return notApplied(err) || codeOf(err) == insufficientPrivilege }
-
-// Duplicate implements [sqlrows.Client]. The statements say ON CONFLICT DO NOTHING.
-func (client) Duplicate(error) bool { return false }
-
-// Explained implements [sqlrows.Client].
-func (c client) Explained(err error) error { return c.explained(err) }
-
-// Log implements [sqlrows.Client].
-func (c client) Log() *slog.Logger { return c.log() }

@@ -123,6 +123,20 @@ func (f fault) contended() bool {
 		f.number == mysqlRecordChanged || f.sqlite == sqliteBusy || f.sqlite == sqliteLocked
 }
 
+// isRepeatable: the statement changed no row, and may do better now.
+func isRepeatable(err error) bool {
+	f := faultOf(err)
+	return f.contended() || f.stale
+}
+
+// isBarred: no replay can be read after this error either.
+func isBarred(err error) bool {
+	f := faultOf(err)
+	return f.contended() || f.forbidden()
+}
+
+func isDuplicate(err error) bool { return faultOf(err).number == mysqlDuplicate }
+
 func (f fault) forbidden() bool {
 	return f.state == insufficientPrivilege || f.number == mysqlDenied || f.number == mysqlTableDenied || f.number == mysqlColumnDenied ||
 		f.sqlite == sqliteReadOnly

@@ -4,38 +4,18 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"log/slog"
 
 	"github.com/oncekey/oncekey/core/internal/examination"
+	"github.com/oncekey/oncekey/core/internal/sqlrows"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// client is the store as package sqlrows sees it.
-type client struct{ *Store }
-
-// Ready implements [sqlrows.Client].
-func (c client) Ready(ctx context.Context) error { return c.proof.Ready(ctx) }
-
-// Again implements [sqlrows.Client].
-func (client) Again(err error) bool {
-	f := faultOf(err)
-	return f.contended() || f.stale
+func (s *Store) newRecords() *sqlrows.Records {
+	return &sqlrows.Records{
+		Package: "sqlstore", Pool: runner{s: s}, Form: &s.dialect.Form, Table: s.table, Proof: &s.proof, Swept: s.swept, Logger: s.logger,
+		Again: isRepeatable, Barred: isBarred, Duplicate: isDuplicate, Explained: s.explained,
+	}
 }
-
-// Barred implements [sqlrows.Client].
-func (client) Barred(err error) bool {
-	f := faultOf(err)
-	return f.contended() || f.forbidden()
-}
-
-// Duplicate implements [sqlrows.Client].
-func (client) Duplicate(err error) bool { return faultOf(err).number == mysqlDuplicate }
-
-// Explained implements [sqlrows.Client].
-func (c client) Explained(err error) error { return c.explained(err) }
-
-// Log implements [sqlrows.Client].
-func (c client) Log() *slog.Logger { return c.log() }
 
 // Check implements [storage.Checker]. It runs four statements that need a right each
 // and change no row, and reads the columns, types and keys of the table. A table that is

@@ -69,7 +69,6 @@
 package sqlstore
 
 import (
-	"cmp"
 	"database/sql"
 	"fmt"
 	"log/slog"
@@ -168,17 +167,15 @@ func configured(db *sql.DB, dialect Dialect, options []Option) *Store {
 	}
 	s.proof = sqlrows.Proof{Client: sqlDriver, Prove: s.proveAll}
 	s.compileStatements()
-	s.records = &sqlrows.Records{Package: "sqlstore", Pool: runner{s: s}, Client: client{s}, Form: &s.dialect.Form, Table: s.table, Swept: s.swept}
+	s.records = s.newRecords()
 	s.scopes = sqlrows.NewScopes(s.records)
-	if !s.dialect.singleWriter {
-		s.records.Seen = sqlrows.NewSeen()
-	} else {
+	if s.dialect.singleWriter {
 		s.writer = make(chan struct{}, 1)
+	} else {
+		s.records.Seen = sqlrows.NewSeen()
 	}
 	return s
 }
 
 // inTable replaces the place-holders for the names of the table and of its index.
 func (s *Store) inTable(statement string) string { return sqlrows.InTable(s.table, statement) }
-
-func (s *Store) log() *slog.Logger { return cmp.Or(s.logger, slog.Default()) }

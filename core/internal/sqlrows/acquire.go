@@ -34,7 +34,7 @@ func (s *Records) AcquireBy(
 ) (lease storage.Lease, found *storage.Record, err error) {
 	c := request.Claim()
 	err = s.Retry(ctx, func() error {
-		if err = s.Client.Ready(ctx); err != nil {
+		if err = s.Proof.Ready(ctx); err != nil {
 			lease, found, err = s.read(ctx, c, err)
 			return err
 		}
@@ -100,7 +100,7 @@ func (s *Records) claimNew(ctx context.Context, a *Arguments) (won bool, r *Row,
 // writes, such as a replica, still has its replays. Without such a record read returns
 // the error of the claim.
 func (s *Records) read(ctx context.Context, c storage.Claim, claimErr error) (storage.Lease, *storage.Record, error) {
-	if ctx.Err() != nil || s.Client.Barred(claimErr) {
+	if ctx.Err() != nil || s.Barred(claimErr) {
 		return storage.Lease{}, nil, claimErr
 	}
 	r, err := s.Pool.Find(ctx, Read, KeyOf(c.Key))
@@ -158,7 +158,7 @@ func (r *Row) claimRunning(c storage.Claim) (storage.Lease, bool) {
 func (s *Records) write(ctx context.Context, on Executor, insert Name, seen *Row, a *Arguments) (bool, error) {
 	if seen == nil {
 		added, err := on.Exec(ctx, insert, a)
-		if err != nil && s.Client.Duplicate(err) {
+		if err != nil && s.Duplicate != nil && s.Duplicate(err) {
 			return false, nil
 		}
 		return added, err

@@ -22,7 +22,7 @@ type Form struct {
 	// Div is the operator of the division of integers.
 	Div string
 	// OnConflict ends an INSERT that is to add no row where the key has one. Without
-	// OnConflict the INSERT fails, see Client.Duplicate.
+	// OnConflict the INSERT fails, see Records.Duplicate.
 	OnConflict string
 	// SkipsLocked: a sweep leaves out rows that are locked.
 	SkipsLocked bool

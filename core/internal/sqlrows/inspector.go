@@ -52,7 +52,7 @@ func (s *Records) List(ctx context.Context, filter storage.Filter, page storage.
 		wanted := page.Limit - len(listing.Entries)
 		read, err := s.listChunk(ctx, after, size, wanted, &filter)
 		if err != nil {
-			return storage.Listing{}, fmt.Errorf("%s: list: %w", s.Package, s.Client.Explained(Ended(ctx, err)))
+			return storage.Listing{}, fmt.Errorf("%s: list: %w", s.Package, s.Explained(Ended(ctx, err)))
 		}
 		listing.Entries = append(listing.Entries, read.Entries...)
 		listing.LookedAt += read.LookedAt
@@ -111,7 +111,7 @@ func (s *Records) listed(ctx context.Context, key string, r *Row, unreadable err
 	}
 	record, err := r.decode()
 	if err = cmp.Or(unreadable, err); err != nil {
-		s.Client.Log().WarnContext(ctx, "oncekey: a list has skipped a record that cannot be read", slog.String("store", s.Package), slog.String("key", key), slog.Any("error", err))
+		s.log().WarnContext(ctx, "oncekey: a list has skipped a record that cannot be read", slog.String("store", s.Package), slog.String("key", key), slog.Any("error", err))
 		return nil
 	}
 	if !filter.Matches(record, time.UnixMicro(r.now)) {

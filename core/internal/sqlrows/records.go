@@ -4,6 +4,7 @@
 package sqlrows
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,37 +38,36 @@ type Pool interface {
 	Change(ctx context.Context, text string, values []any) (int64, error)
 }
 
-// Client are the differences of the packages over this one.
-type Client interface {
-	// Ready returns nil once the store may claim.
-	Ready(ctx context.Context) error
-	// Again reports whether a call that ended in an error certainly changed no row, and may
-	// do better now.
-	Again(err error) bool
-	// Barred reports whether no replay can be read after a claim's error either: it is one of
-	// contention, or the role lacks a right.
-	Barred(err error) bool
-	// Explained adds the remedy to an error of the database.
-	Explained(err error) error
-	// Duplicate reports whether an INSERT found a row with its key.
-	Duplicate(err error) bool
-	// Log is the logger.
-	Log() *slog.Logger
-}
-
 // Records is a store without its database.
 type Records struct {
 	// Package is the name of the store's package, which begins each error.
 	Package string
 	Pool    Pool
-	Client  Client
 	Form    *Form
 	Table   string
+	// Proof is the check of rights and table before the first claim.
+	Proof *Proof
 	// Seen is nil where reading costs no round trip.
 	Seen *Seen
 	// Swept counts the records that sweeps have removed, if it is not nil.
 	Swept *atomic.Int64
+	// Logger is nil for slog.Default().
+	Logger *slog.Logger
+
+	// Again reports whether a call that ended in an error certainly changed no row, and may
+	// do better now.
+	Again func(err error) bool
+	// Barred reports whether no replay can be read after a claim's error either: it is one of
+	// contention, or the role lacks a right.
+	Barred func(err error) bool
+	// Duplicate reports whether an INSERT found a row with its key. It is nil for a database
+	// with Form.OnConflict.
+	Duplicate func(err error) bool
+	// Explained adds the remedy to an error of the database.
+	Explained func(err error) error
 }
+
+func (s *Records) log() *slog.Logger { return cmp.Or(s.Logger, slog.Default()) }
 
 const (
 	// MaximumTries of one call, including the first.
@@ -87,7 +87,7 @@ func (s *Records) Retry(ctx context.Context, call func() error) error {
 			return err
 		}
 		err := call()
-		if err == nil || try == MaximumTries || ctx.Err() != nil || errors.Is(err, storage.ErrNotStorable) || !s.Client.Again(err) {
+		if err == nil || try == MaximumTries || ctx.Err() != nil || errors.Is(err, storage.ErrNotStorable) || !s.Again(err) {
 			return Ended(ctx, err)
 		}
 		timer := time.NewTimer(rand.N(pause))
@@ -119,5 +119,5 @@ func (s *Records) Failure(operation, key string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s: %s %q: %w", s.Package, operation, key, s.Client.Explained(err))
+	return fmt.Errorf("%s: %s %q: %w", s.Package, operation, key, s.Explained(err))
 }

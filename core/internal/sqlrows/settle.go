@@ -107,7 +107,7 @@ func (s *Records) update(ctx context.Context, change Name, l *storage.Lease, a *
 func (s *Records) restore(ctx context.Context, on Executor, l *storage.Lease, a *Arguments) (bool, error) {
 	a.request(&l.Claim)
 	a[pTookOver] = number(l.TookOver)
-	head := s.headIn(on)
+	head := headIn(on, s.Pool)
 	for range rounds {
 		r, err := on.Find(ctx, head, a)
 		if err != nil {
@@ -132,8 +132,8 @@ func (s *Records) restore(ctx context.Context, on Executor, l *storage.Lease, a 
 }
 
 // headIn is the statement that reads the head of a row for a decision.
-func (s *Records) headIn(on Executor) Name {
-	if on != Executor(s.Pool) {
+func headIn(on, pool Executor) Name {
+	if on != pool {
 		return Lock
 	}
 	return Head

@@ -43,7 +43,7 @@ func (s *Records) Sweep(ctx context.Context, batch int) (removed int64, err erro
 			s.Swept.Add(swept)
 		}
 		if err != nil {
-			return removed, fmt.Errorf("%s: sweep: %w", s.Package, s.Client.Explained(err))
+			return removed, fmt.Errorf("%s: sweep: %w", s.Package, s.Explained(err))
 		}
 		if !more {
 			return removed, nil
@@ -107,5 +107,5 @@ func (s *Records) each(ctx context.Context, text string, keys []any) (int64, err
 // such a pause. A failed sweep is logged, and the next sweep tries again. RunSweeper
 // panics when every is not positive.
 func (s *Records) RunSweeper(ctx context.Context, every time.Duration) {
-	records.SweepEvery(ctx, s.Package, every, s.Client.Log, func(ctx context.Context) (int64, error) { return s.Sweep(ctx, SweepBatch) })
+	records.SweepEvery(ctx, s.Package, every, s.log, func(ctx context.Context) (int64, error) { return s.Sweep(ctx, SweepBatch) })
 }
