@@ -16,6 +16,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -134,12 +135,8 @@ func TestWaitingTakesItsTurn(t *testing.T) {
 				created(w, r)
 			},
 		})
-		var all sync.WaitGroup
 		codes := make(chan int, crowd)
-		for range crowd {
-			all.Go(func() { codes <- s.do(payment("k")).Code })
-		}
-		all.Wait()
+		testkit.Concurrently(crowd, func(int) { codes <- s.do(payment("k")).Code })
 		close(codes)
 		count := map[int]int{}
 		for code := range codes {

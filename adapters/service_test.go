@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -237,11 +236,7 @@ func (s *service) runsAgain(r *http.Request) *httptest.ResponseRecorder {
 // runsOnce expects that of many equal requests at once, one makes the handler run.
 func (s *service) runsOnce(sent func() *http.Request) {
 	s.Helper()
-	var all sync.WaitGroup
-	for range 50 {
-		all.Go(func() { s.do(sent()) })
-	}
-	all.Wait()
+	testkit.Concurrently(50, func(int) { s.do(sent()) })
 	s.ran(1)
 }
 

@@ -132,11 +132,7 @@ func TestTimeoutOutsideOnASharedContext(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := startGin(t, mount)
 				var late atomic.Int64
-				var all sync.WaitGroup
-				for n := range operations {
-					all.Go(func() { late.Add(s.finishes(n)) })
-				}
-				all.Wait()
+				testkit.Concurrently(operations, func(n int) { late.Add(s.finishes(n)) })
 				for n := range operations {
 					if times := effects[n].Load(); times != 1 {
 						t.Errorf("operation %d took effect %d times", n, times)
@@ -176,15 +172,11 @@ func TestTimeoutHandlerInsideOfChi(t *testing.T) {
 			})
 			return r
 		})
-		var all sync.WaitGroup
-		for n := range operations {
-			all.Go(func() {
-				time.Sleep(time.Duration(n) * time.Millisecond) //nolint:forbidigo // in a bubble
-				s.do(payment(fmt.Sprintf("k%d", n)))
-				s.do(post("/other", "k", amount))
-			})
-		}
-		all.Wait()
+		testkit.Concurrently(operations, func(n int) {
+			time.Sleep(time.Duration(n) * time.Millisecond) //nolint:forbidigo // in a bubble
+			s.do(payment(fmt.Sprintf("k%d", n)))
+			s.do(post("/other", "k", amount))
+		})
 		time.Sleep(2 * timeLimit) //nolint:forbidigo // in a bubble
 		s.ran(operations)
 		for _, event := range s.events.of(event.Completed) {

@@ -117,11 +117,7 @@ func TestReleasesOfUnusedClaimsAreBounded(t *testing.T) {
 		store := newFaultyStore()
 		store.set(&store.acquire, &store.release)(failUnapplied)
 		s := newService(t, store, created)
-		var group sync.WaitGroup
-		for i := range 200 {
-			group.Go(func() { s.post(t.Context(), fmt.Sprint(i), payment) })
-		}
-		group.Wait()
+		testkit.Concurrently(200, func(i int) { s.post(t.Context(), fmt.Sprint(i), payment) })
 		synctest.Wait()
 		if n := store.releases.Load(); n == 0 || n > 64*2 {
 			t.Errorf("%d releases of unused claims", n)
@@ -309,14 +305,10 @@ func TestBeginAndFinish(t *testing.T) {
 func TestManyKeysAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newService(t, memstore.New(), created)
-	var group sync.WaitGroup
-	for i := range 200 {
-		group.Go(func() {
-			for range 5 {
-				s.post(t.Context(), fmt.Sprint(i), payment)
-			}
-		})
-	}
-	group.Wait()
+	testkit.Concurrently(200, func(i int) {
+		for range 5 {
+			s.post(t.Context(), fmt.Sprint(i), payment)
+		}
+	})
 	s.wantRuns(t, 200)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -159,15 +158,11 @@ func TestDoConcurrently(t *testing.T) {
 	s := newService(t, memstore.New(), created)
 	call := chargeCall("k", nil)
 	call.Route = s.MustRoute(policy.Wait(time.Minute))
-	var all sync.WaitGroup
-	for range 100 {
-		all.Go(func() {
-			if got, _, err := s.charge(t.Context(), call); err != nil || got.Number != 1 {
-				t.Errorf("got %+v, %v", got, err)
-			}
-		})
-	}
-	all.Wait()
+	testkit.Concurrently(100, func(int) {
+		if got, _, err := s.charge(t.Context(), call); err != nil || got.Number != 1 {
+			t.Errorf("got %+v, %v", got, err)
+		}
+	})
 	s.wantRuns(t, 1)
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -122,16 +121,12 @@ func TestKeyAgeOfConcurrentRequests(t *testing.T) {
 			})
 			s := newService(t, store, created, aged(policy.Wait(wait))...)
 			key := oldKey()
-			var all sync.WaitGroup
-			for range 20 {
-				all.Go(func() {
-					w := s.post(t.Context(), key, payment)
-					if busy := strings.Contains(w.Body.String(), problem.InProgress) && wait == 0; !busy {
-						wantCode(t, w, http.StatusConflict, problem.KeyExpired)
-					}
-				})
-			}
-			all.Wait()
+			testkit.Concurrently(20, func(int) {
+				w := s.post(t.Context(), key, payment)
+				if busy := strings.Contains(w.Body.String(), problem.InProgress) && wait == 0; !busy {
+					wantCode(t, w, http.StatusConflict, problem.KeyExpired)
+				}
+			})
 			wantCode(t, s.post(t.Context(), key, payment), http.StatusConflict, problem.KeyExpired)
 			s.wantRuns(t, 0)
 			wantNoRecord(t, store.Store.(storage.Inspector))

@@ -3,7 +3,6 @@ package fingerprint_test
 import (
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/oncekey/oncekey/fingerprint"
@@ -245,18 +244,14 @@ func TestConcurrentUse(t *testing.T) {
 	x := exclude(t, "nonce", "meta.id")
 	body, smaller := paymentOf(8<<10), []byte(`{"b":1,"nonce":2,"a":3}`)
 	want, wantSmaller := ofJSON(body, x), ofJSON(smaller, x)
-	var group sync.WaitGroup
-	for range 8 {
-		group.Go(func() {
-			for range 50 {
-				if ofJSON(body, x) != want || ofJSON(smaller, x) != wantSmaller {
-					t.Error("the fingerprint of one request differs from call to call")
-				}
-				if _, err := fingerprint.Strip(smaller, []string{"nonce"}); err != nil {
-					t.Error(err)
-				}
+	testkit.Concurrently(8, func(int) {
+		for range 50 {
+			if ofJSON(body, x) != want || ofJSON(smaller, x) != wantSmaller {
+				t.Error("the fingerprint of one request differs from call to call")
 			}
-		})
-	}
-	group.Wait()
+			if _, err := fingerprint.Strip(smaller, []string{"nonce"}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
 }

@@ -7,6 +7,8 @@ import (
 	"net/http/httptest"
 	"sync"
 	"testing"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // Concurrent calls share one Transport. Each call has its own key and attempts.
@@ -29,16 +31,12 @@ func TestConcurrentCalls(t *testing.T) {
 		w.Write(order)
 	}, (*httptest.Server).Start)
 	transport := transportTo(t, server.Client().Transport, quickly())
-	var callersDone sync.WaitGroup
-	for caller := range callers {
-		callersDone.Go(func() {
-			for i := range calls {
-				order := fmt.Sprintf("order %d of %d", i, caller)
-				post(t, transport, server.URL, order).expect(t, http.StatusOK, order)
-			}
-		})
-	}
-	callersDone.Wait()
+	testkit.Concurrently(callers, func(caller int) {
+		for i := range calls {
+			order := fmt.Sprintf("order %d of %d", i, caller)
+			post(t, transport, server.URL, order).expect(t, http.StatusOK, order)
+		}
+	})
 	mu.Lock()
 	defer mu.Unlock()
 	if len(attempts) != callers*calls || len(done) != callers*calls {

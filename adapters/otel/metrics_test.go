@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -183,16 +182,12 @@ func TestConcurrentEvents(t *testing.T) {
 	t.Parallel()
 	seen := newTelemetry(t)
 	all := results(t)
-	var group sync.WaitGroup
 	const times = 50
-	for range times {
-		group.Go(func() {
-			for i, result := range all {
-				seen.observer.Observe(context.Background(), event.Event{Result: result, Route: fmt.Sprintf("POST /%d", i%3), Duration: time.Second})
-			}
-		})
-	}
-	group.Wait()
+	testkit.Concurrently(times, func(int) {
+		for i, result := range all {
+			seen.observer.Observe(context.Background(), event.Event{Result: result, Route: fmt.Sprintf("POST /%d", i%3), Duration: time.Second})
+		}
+	})
 	seen.want("idempotency.conflicts", map[event.Result]int64{
 		event.InProgress: times, event.KeyReused: times, event.NotReplayable: times, event.KeyExpired: times, event.OutcomeUnknown: times,
 	})

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -165,26 +164,22 @@ func TestBoundsAreExact(t *testing.T) {
 	t.Parallel()
 	const room, callers, turns = 50, 16, 300
 	store := memstore.New(memstore.MaxRecords(room))
-	var callersDone sync.WaitGroup
-	for caller := range callers {
-		callersDone.Go(func() {
-			for turn := range turns {
-				lease, record, err := store.Acquire(context.Background(), claim((caller*turns+turn)%200))
-				if store.Len() > room {
-					t.Errorf("it holds %d records, want at most %d", store.Len(), room)
-				}
-				if err != nil && !errors.Is(err, storage.ErrStoreFull) {
+	testkit.Concurrently(callers, func(caller int) {
+		for turn := range turns {
+			lease, record, err := store.Acquire(context.Background(), claim((caller*turns+turn)%200))
+			if store.Len() > room {
+				t.Errorf("it holds %d records, want at most %d", store.Len(), room)
+			}
+			if err != nil && !errors.Is(err, storage.ErrStoreFull) {
+				t.Error(err)
+			}
+			if err == nil && record == nil && turn%7 != 0 {
+				if err := store.Release(context.Background(), lease); err != nil {
 					t.Error(err)
 				}
-				if err == nil && record == nil && turn%7 != 0 {
-					if err := store.Release(context.Background(), lease); err != nil {
-						t.Error(err)
-					}
-				}
 			}
-		})
-	}
-	callersDone.Wait()
+		}
+	})
 	held := 0
 	for n := range 200 {
 		c := claim(n)

@@ -150,32 +150,28 @@ func TestReplaysBesideTraffic(t *testing.T) {
 	const keys, turns, callers = 500, 3_000, 8
 	store := memstore.New()
 	body := func(key string) string { return strings.Repeat(key[56:], 50) }
-	var callersDone sync.WaitGroup
-	for caller := range callers {
-		callersDone.Go(func() {
-			random := rand.New(rand.NewPCG(1, uint64(caller)))
-			for range turns {
-				c := claim(random.IntN(keys))
-				lease, record, err := store.Acquire(context.Background(), c)
-				switch {
-				case err != nil:
-				case record == nil:
-					err = store.Complete(context.Background(), lease, result(body(c.Key)))
-					if errors.Is(err, storage.ErrLeaseLost) { // a late Forget has removed the claim, and another caller has the key
-						err = nil
-					}
-				case record.State == storage.Completed && string(record.Body) != body(c.Key):
-					t.Errorf("%s holds %s", c.Key, record.Body)
-				case record.State == storage.Completed && random.IntN(2) == 0:
-					_, err = store.Forget(context.Background(), c.Key, storage.RerunIsSafe)
+	testkit.Concurrently(callers, func(caller int) {
+		random := rand.New(rand.NewPCG(1, uint64(caller)))
+		for range turns {
+			c := claim(random.IntN(keys))
+			lease, record, err := store.Acquire(context.Background(), c)
+			switch {
+			case err != nil:
+			case record == nil:
+				err = store.Complete(context.Background(), lease, result(body(c.Key)))
+				if errors.Is(err, storage.ErrLeaseLost) { // a late Forget has removed the claim, and another caller has the key
+					err = nil
 				}
-				if err != nil {
-					t.Error(err)
-				}
+			case record.State == storage.Completed && string(record.Body) != body(c.Key):
+				t.Errorf("%s holds %s", c.Key, record.Body)
+			case record.State == storage.Completed && random.IntN(2) == 0:
+				_, err = store.Forget(context.Background(), c.Key, storage.RerunIsSafe)
 			}
-		})
-	}
-	callersDone.Wait()
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	})
 }
 
 // A record that finishes keeps its place in the count: no other key is admitted

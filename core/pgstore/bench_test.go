@@ -149,26 +149,22 @@ func (s sample) p99() float64 { return float64(s[len(s)*99/100]) }
 func (a arm) round(b *testing.B, callers int) (all sample) {
 	b.Helper()
 	const length = 300 * time.Millisecond
-	var running sync.WaitGroup
 	var mutex sync.Mutex
 	end := time.Now().Add(length)
-	for range callers {
-		running.Go(func() {
-			var own sample
-			for start := time.Now(); start.Before(end); {
-				if err := a.run(b.Context()); err != nil {
-					b.Errorf("%s: %v", a.name, err)
-					return
-				}
-				now := time.Now()
-				own, start = append(own, now.Sub(start)), now
+	concurrently(callers, func(int) {
+		var own sample
+		for start := time.Now(); start.Before(end); {
+			if err := a.run(b.Context()); err != nil {
+				b.Errorf("%s: %v", a.name, err)
+				return
 			}
-			mutex.Lock()
-			defer mutex.Unlock()
-			all = append(all, own...)
-		})
-	}
-	running.Wait()
+			now := time.Now()
+			own, start = append(own, now.Sub(start)), now
+		}
+		mutex.Lock()
+		defer mutex.Unlock()
+		all = append(all, own...)
+	})
 	slices.Sort(all)
 	return all
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -84,19 +83,15 @@ func plainArms(b *testing.B, pool *pgxpool.Pool) (insert, first arm) {
 // repeat does the operation n times from so many goroutines.
 func (a arm) repeat(b *testing.B, callers, n int) {
 	b.Helper()
-	var running sync.WaitGroup
 	var begun atomic.Int64
-	for range callers {
-		running.Go(func() {
-			for begun.Add(1) <= int64(n) {
-				if err := a.run(context.WithoutCancel(b.Context())); err != nil {
-					b.Errorf("%s: %v", a.name, err)
-					return
-				}
+	concurrently(callers, func(int) {
+		for begun.Add(1) <= int64(n) {
+			if err := a.run(context.WithoutCancel(b.Context())); err != nil {
+				b.Errorf("%s: %v", a.name, err)
+				return
 			}
-		})
-	}
-	running.Wait()
+		}
+	})
 }
 
 // weighed reads the server's counters of bytes of WAL, transactions and fsyncs of WAL. The

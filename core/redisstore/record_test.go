@@ -7,11 +7,11 @@ import (
 	"math"
 	"reflect"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 var someTime = time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
@@ -273,9 +273,5 @@ func TestEncodingWritesNothingOfAResult(t *testing.T) {
 		State: storage.Completed, Status: 201, Header: storage.Header{{Op: storage.Add, Name: "Vary", Value: "Origin"}}, Body: []byte("{}"), Sketch: []byte("s"),
 		Retain: time.Hour, Remember: time.Hour,
 	}
-	var both sync.WaitGroup
-	for range 2 {
-		both.Go(func() { encodeResult(l, res, someTime); encodeRemembered(l, res) })
-	}
-	both.Wait()
+	testkit.Concurrently(2, func(int) { encodeResult(l, res, someTime); encodeRemembered(l, res) })
 }

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"runtime"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -109,30 +108,26 @@ func TestHangingAEAD(t *testing.T) {
 		running := win(t, store, claim("running"))
 		aead.hangs.Store(true)
 		const limit = 500 * time.Millisecond
-		var callers sync.WaitGroup
-		for n := range 5 {
-			callers.Go(func() {
-				ctx, cancel := context.WithTimeout(t.Context(), limit)
-				defer cancel()
-				start := time.Now()
-				var err error
-				switch n {
-				case 0:
-					err = store.Complete(ctx, running, result(storage.Completed))
-				case 1:
-					_, err = store.Lookup(ctx, "key")
-				default:
-					_, _, err = store.Acquire(ctx, claim("key"))
-				}
-				if passed := time.Since(start); passed != limit {
-					t.Errorf("caller %d returned after %s, want %s", n, passed, limit)
-				}
-				if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, sealedstore.ErrUnavailable) || errors.Is(err, storage.ErrCorruptRecord) {
-					t.Errorf("caller %d got %v, want the end of its context and ErrUnavailable", n, err)
-				}
-			})
-		}
-		callers.Wait()
+		testkit.Concurrently(5, func(n int) {
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			start := time.Now()
+			var err error
+			switch n {
+			case 0:
+				err = store.Complete(ctx, running, result(storage.Completed))
+			case 1:
+				_, err = store.Lookup(ctx, "key")
+			default:
+				_, _, err = store.Acquire(ctx, claim("key"))
+			}
+			if passed := time.Since(start); passed != limit {
+				t.Errorf("caller %d returned after %s, want %s", n, passed, limit)
+			}
+			if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, sealedstore.ErrUnavailable) || errors.Is(err, storage.ErrCorruptRecord) {
+				t.Errorf("caller %d got %v, want the end of its context and ErrUnavailable", n, err)
+			}
+		})
 		if running := aead.running.Load(); running != 2 { // none of them has ended
 			t.Errorf("%d calls run at a time, want 2", running)
 		}

@@ -5,9 +5,10 @@ import (
 	"database/sql"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // Case 98: the table of the records is locked, and calls run out of time. Their statements
@@ -33,23 +34,19 @@ func TestLockedTableOfRecords(t *testing.T) {
 		must(t, err)
 		_, err = connection.ExecContext(t.Context(), lock)
 		must(t, err)
-		var group sync.WaitGroup
-		for n := range callers {
-			group.Go(func() {
-				for range calls {
-					for _, call := range []func(ctx context.Context) error{
-						func(ctx context.Context) error { _, _, err := store.Acquire(ctx, claim(fmt.Sprint(n))); return err },
-						func(ctx context.Context) error { return store.Extend(ctx, lease, time.Minute) },
-						func(ctx context.Context) error { _, err := store.Lookup(ctx, "held"); return err },
-					} {
-						if limited(t, 100*time.Millisecond, call) == nil {
-							t.Error("a call over a locked table has succeeded")
-						}
+		testkit.Concurrently(callers, func(n int) {
+			for range calls {
+				for _, call := range []func(ctx context.Context) error{
+					func(ctx context.Context) error { _, _, err := store.Acquire(ctx, claim(fmt.Sprint(n))); return err },
+					func(ctx context.Context) error { return store.Extend(ctx, lease, time.Minute) },
+					func(ctx context.Context) error { _, err := store.Lookup(ctx, "held"); return err },
+				} {
+					if limited(t, 100*time.Millisecond, call) == nil {
+						t.Error("a call over a locked table has succeeded")
 					}
 				}
-			})
-		}
-		group.Wait()
+			}
+		})
 		// lib/pq may wait longer than its call, with a connection of the pool.
 		eventually(t, func() bool { return count(t, db, waiting) <= db.Stats().InUse+ignored })
 		must(t, connection.Close())

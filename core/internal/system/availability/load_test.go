@@ -178,15 +178,11 @@ func (l *load) insist(t *testing.T) {
 		}
 	}
 	const clients = 8
-	var group sync.WaitGroup
-	for n := range clients {
-		group.Go(func() {
-			for i := n; i < len(left); i += clients {
-				l.insistOn(t, left[i])
-			}
-		})
-	}
-	group.Wait()
+	testkit.Concurrently(clients, func(n int) {
+		for i := n; i < len(left); i += clients {
+			l.insistOn(t, left[i])
+		}
+	})
 }
 
 func (l *load) insistOn(t *testing.T, key string) {

@@ -147,11 +147,7 @@ WHERE datname = current_database() AND pid <> pg_backend_pid() ORDER BY random()
 // response. Both responses must be equal.
 func (s *crashes) insist(r request) {
 	var answers [2]answer
-	var group sync.WaitGroup
-	for slot := range answers {
-		group.Go(func() { answers[slot] = s.finalAnswer(slot, r) })
-	}
-	group.Wait()
+	testkit.Concurrently(len(answers), func(slot int) { answers[slot] = s.finalAnswer(slot, r) })
 	first, second := answers[0], answers[1]
 	switch {
 	case first.is(created) && second.is(created):
