@@ -191,9 +191,12 @@ profile: ## Write CPU profiles of a first-time request and a replay to build/
 release: ## Print the commands that tag VERSION (v0.1.0), in order of dependency
 	@go -C tools run ./release -version '$(VERSION)' '$(CURDIR)' $(PUBLISHED)
 
-sbom: ## Write the bill of materials of what users get, as SPDX, to build/
-	@mkdir -p build
-	@go -C tools run ./sbom -version '$(or $(VERSION),unreleased)' '$(CURDIR)' $(PUBLISHED) > build/sbom.spdx.json && echo build/sbom.spdx.json
+sbom: ## Write the bill of materials of each module that users get, as CycloneDX, to build/sbom; it needs the network
+	@mkdir -p build/sbom
+	for module in $(PUBLISHED); do \
+		GOWORK=off go run github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.9.0 mod -json -type library \
+			-output "build/sbom/$$(GOWORK=off go -C "$$module" list -m | tr / -).json" "$$module" || exit 1; \
+	done
 
 vulnerabilities: ## Look for known vulnerabilities in what users get; it needs the network
 	for module in $(PUBLISHED); do GOWORK=off go run golang.org/x/vuln/cmd/govulncheck@latest -C "$$module" ./... || exit 1; done
