@@ -22,14 +22,14 @@ func documentedRights(t *testing.T) (service, replicas, cluster, warning []any) 
 	return lines[0], lines[1], lines[2], lines[3]
 }
 
-// documentedLines are those of documentedRights, and the line for core.WithScopeLimit.
+// documentedLines are those of documentedRights, and the lines for core.WithScopeLimit and for a client's own settings.
 func documentedLines(t *testing.T) (all [][]any) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/redis.md")
 	must(t, err)
 	lines := regexp.MustCompile("ACL SETUSER [^`\n]*").FindAllString(strings.ReplaceAll(string(page), `\|`, "|"), -1)
-	if len(lines) != 5 {
-		t.Fatalf("docs/redis.md has the lines %q, want five", lines)
+	if len(lines) != 6 {
+		t.Fatalf("docs/redis.md has the lines %q, want six", lines)
 	}
 	for _, line := range lines {
 		var words []any
@@ -81,6 +81,20 @@ func TestDocumentedRightsOfSettings(t *testing.T) {
 		rdb := connect(t, server, service)
 		serves(t, rdb)
 		must(t, rdb.ConfigGet(t.Context(), "maxmemory*").Err())
+	})
+	t.Run("a client's settings", func(t *testing.T) {
+		t.Parallel()
+		server := redistest.Start(t)
+		admin := connect(t, server, nil)
+		must(t, admin.Do(t.Context(), rights...).Err())
+		own := func(options *redis.Options) {
+			service(options)
+			options.DB, options.ClientName = 5, "pod-1"
+		}
+		err := redisstore.New(connect(t, server, own)).Check(t.Context())
+		fails(t, "Check", err, storage.ErrStoreForbidden, "no connection: NOPERM")
+		must(t, admin.Do(t.Context(), documentedLines(t)[5]...).Err())
+		serves(t, connect(t, server, own))
 	})
 	t.Run("a cluster", func(t *testing.T) {
 		t.Parallel()

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/redis/go-redis/v9"
@@ -56,7 +57,7 @@ func exec(ctx context.Context, pipeline redis.Pipeliner) []redis.Cmder {
 	commands, err := pipeline.Exec(ctx)
 	if err != nil && !slices.ContainsFunc(commands, func(c redis.Cmder) bool { return c.Err() != nil }) {
 		for _, command := range commands {
-			command.SetErr(err)
+			command.SetErr(fmt.Errorf("no connection: %w", err))
 		}
 	}
 	return commands
