@@ -42,15 +42,17 @@ const (
 	mysqlNoTable      = 1146
 	mysqlNoColumn     = 1054
 	mysqlNoSavepoint  = 1305
-	mysqlNoVariable   = 1193
-	// mysqlRecordChanged: innodb_snapshot_isolation has refused a row, and rolled back.
+	// The server has another version than the one for which the statement was prepared: it
+	// has refused a row that a snapshot does not have, or does not know a variable.
 	mysqlRecordChanged = 1020
+	mysqlNoVariable    = 1193
 )
 
 // staleNumbers are of a prepared statement that is gone, because the table has changed too
 // often meanwhile, or because a proxy has led it to a session that does not know it; or
-// that has kept a part of an earlier call, whose packet was too large.
-var staleNumbers = []int{1615, 1243, 1210, mysqlLongData}
+// that has kept a part of an earlier call, whose packet was too large; or that was prepared
+// for another version of the server.
+var staleNumbers = []int{1615, 1243, 1210, mysqlLongData, mysqlRecordChanged, mysqlNoVariable}
 
 // Primary result codes of SQLite.
 const (
@@ -120,7 +122,7 @@ func faultOf(err error) (f fault) {
 // another one.
 func (f fault) contended() bool {
 	return f.state == serializationFailure || f.state == deadlockDetected || f.number == mysqlDeadlock || f.number == mysqlLockWait ||
-		f.number == mysqlRecordChanged || f.sqlite == sqliteBusy || f.sqlite == sqliteLocked
+		f.sqlite == sqliteBusy || f.sqlite == sqliteLocked
 }
 
 // isRepeatable: the statement changed no row, and may do better now.

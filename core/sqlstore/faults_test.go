@@ -193,7 +193,6 @@ func TestErrorsOfDrivers(t *testing.T) {
 		{&pgconn.PgError{Code: "23505"}, false, false},
 		{&mysql.MySQLError{Number: 1213, SQLState: [5]byte([]byte("40001")), Message: "Deadlock"}, true, false},
 		{wrapped(&mysql.MySQLError{Number: 1205, Message: "Lock wait timeout"}), true, false},
-		{&mysql.MySQLError{Number: 1020, Message: "Record has changed since last read"}, true, false},
 		{&mysql.MySQLError{Number: 1142, Message: "INSERT command denied"}, false, true},
 		{&mysql.MySQLError{Number: 1062, Message: "Error 1213: in a key"}, false, false},
 		{errors.New("database is locked"), true, false}, // mattn/go-sqlite3

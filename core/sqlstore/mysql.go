@@ -27,8 +27,14 @@ func mysqlLimited(text string) string {
 	return mariadbBefore + verb + mysqlHint + " " + rest
 }
 
-// forTransaction is a statement's text in a handler's transaction. A server before 10.6.18,
-// 10.11.8 or 11.2.4 does not know the setting, and needs the text as it is.
-func (d *dialect) forTransaction(text string) string {
-	return strings.Replace(text, mariadbBefore, d.newest, 1)
+// forTransaction is the statement in a handler's transaction, or nil if it is the same.
+// Servers before 10.6.18, 10.11.8 and 11.2.4 do not know the setting, and need no other
+// statement.
+func (d *dialect) forTransaction(of *statement) *statement {
+	if d.newest == "" {
+		return nil
+	}
+	changed := of.Statement
+	changed.Text = strings.Replace(of.Text, mariadbBefore, d.newest, 1)
+	return &statement{Statement: changed, simple: of.Text}
 }

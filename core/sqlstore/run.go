@@ -22,15 +22,17 @@ type statement struct {
 	sqlrows.Statement
 	// prepared is the statement on the pool's connections, once it is used.
 	prepared atomic.Pointer[sql.Stmt]
-	// inTransaction is the text in a handler's transaction.
-	inTransaction string
+	// inTransaction is the statement in a handler's transaction, if it is another one.
+	inTransaction *statement
+	// simple is the statement for a server that does not know a variable of text, or "".
+	simple string
 }
 
 func (s *Store) compileStatements() {
 	for name, made := range s.dialect.Statements(s.table) {
 		of := &s.statements[name]
 		of.Statement = made
-		of.inTransaction = s.dialect.forTransaction(made.Text)
+		of.inTransaction = s.dialect.forTransaction(of)
 	}
 }
 
@@ -50,7 +52,10 @@ func (s *Store) on(ctx context.Context, of *statement) (*sql.Stmt, error) {
 	if prepared := of.prepared.Load(); prepared != nil {
 		return prepared, nil
 	}
-	made, err := s.db.PrepareContext(ctx, of.Text) //nolint:sqlclosecheck // it lives as long as the pool
+	made, err := s.db.PrepareContext(ctx, of.Text)
+	if of.simple != "" && faultOf(err).number == mysqlNoVariable {
+		made, err = s.db.PrepareContext(ctx, of.simple)
+	}
 	if err == nil {
 		of.prepared.Store(made)
 	}
@@ -72,29 +77,31 @@ type database interface {
 	QueryContext(ctx context.Context, text string, values ...any) (*sql.Rows, error)
 }
 
-// run runs a statement on a handler's transaction, or on the pool without one. On the pool of
-// a dialect that prepares, it calls prepared, and otherwise direct: preparing for a transaction
-// would take another connection, which other handlers may hold.
+// run runs a statement on a handler's transaction, or on the pool without one. With a
+// dialect that prepares, it calls prepared, and otherwise direct.
 func run[R any](
 	ctx context.Context, s *Store, tx *sql.Tx, of *statement, a *sqlrows.Arguments,
 	prepared func(*sql.Stmt, context.Context, ...any) (R, error), direct func(database, context.Context, string, ...any) (R, error),
 ) (result R, err error) {
-	values := of.Values(a)
-	switch {
-	case tx != nil:
-		result, err = direct(tx, ctx, of.inTransaction, values...)
-		if faultOf(err).number == mysqlNoVariable {
-			result, err = direct(tx, ctx, of.Text, values...)
+	if !s.dialect.prepares {
+		var on database = s.db
+		if tx != nil {
+			on = tx
 		}
-		return result, err
-	case !s.dialect.prepares:
-		return direct(s.db, ctx, of.Text, values...)
+		return direct(on, ctx, of.Text, of.Values(a)...)
+	}
+	if tx != nil && of.inTransaction != nil {
+		of = of.inTransaction
 	}
 	made, err := s.on(ctx, of)
 	if err != nil {
 		return result, err
 	}
-	result, err = prepared(made, ctx, values...)
+	on := made
+	if tx != nil {
+		on = tx.StmtContext(ctx, made)
+	}
+	result, err = prepared(on, ctx, of.Values(a)...)
 	of.refresh(ctx, made, err)
 	return result, err
 }

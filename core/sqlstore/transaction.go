@@ -97,8 +97,15 @@ func (s *Store) BeginTransaction(ctx context.Context, l storage.Lease) (context.
 	return storage.WithTransaction(ctx, t.tx), t, nil
 }
 
-// begin opens a transaction that ctx no longer ends once it is open.
+// begin opens a transaction that ctx no longer ends once it is open. The statement of its end is
+// prepared before: preparing takes a connection, and other handlers may hold all by then.
 func (s *Store) begin(ctx context.Context) (*transaction, error) {
+	if of := s.statements[sqlrows.Complete].inTransaction; of != nil {
+		prepare := func() (*sql.Stmt, error) { return s.on(ctx, of) }
+		if _, err := ask(ctx, s, prepare); err != nil { //nolint:sqlclosecheck // it lives as long as the pool
+			return nil, err
+		}
+	}
 	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	detach := context.AfterFunc(ctx, cancel)
 	level := sql.LevelDefault
