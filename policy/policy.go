@@ -66,9 +66,9 @@ type Policy struct {
 	SkipIf func(*http.Request) bool
 	// ExcludeFields are left out of the fingerprint of the query and of JSON and
 	// form bodies: bare names at any depth, or paths like meta.trace.id. A dot before a name
-	// (.context) means the root of a JSON body alone. Names match as encoding/json matches
-	// them, in any case. Bodies with another Content-Type are fingerprinted byte by byte.
-	// Default none.
+	// (.context) means the root of a JSON body alone. A dot of a name is written \. as in
+	// gorilla\.csrf\.Token. Names match as encoding/json matches them, in any case. Bodies
+	// with another Content-Type are fingerprinted byte by byte. Default none.
 	ExcludeFields []string
 	// IncludeFields are the only fields of a JSON or form body that count in the
 	// fingerprint, in the notation of ExcludeFields. A body without any of them counts as
