@@ -24,7 +24,7 @@ const (
 	// noExpiry and noKey are go-redis's values for PTTL's -1 and -2.
 	noExpiry, noKey = time.Duration(-1), time.Duration(-2)
 	// anyTimeLeft is a time to live, in milliseconds, above that of any key.
-	anyTimeLeft = 1 << 52
+	anyTimeLeft int64 = 1 << 52
 )
 
 // Acquire implements [storage.Store]. For a value that is not a record it returns a
