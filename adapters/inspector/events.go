@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/oncekey/oncekey/core/event"
 )
 
 // Tail is the data of the events of this process. It has no HTML.
@@ -18,18 +20,20 @@ type Tail struct {
 
 // Happened is one event of this process.
 type Happened struct {
-	At       time.Time `json:"at"`
-	Result   string    `json:"result"`
-	Endpoint string    `json:"endpoint,omitempty"`
-	Status   int       `json:"status,omitempty"`
-	Code     string    `json:"code,omitempty"`
-	Attempt  uint64    `json:"attempt,omitempty"`
-	Record   string    `json:"record,omitempty"`
-	Operator string    `json:"operator,omitempty"`
-	Reason   string    `json:"reason,omitempty"`
-	Error    string    `json:"error,omitempty"`
+	At       time.Time    `json:"at"`
+	Result   event.Result `json:"result"`
+	Endpoint string       `json:"endpoint,omitempty"`
+	Status   int          `json:"status,omitempty"`
+	Code     string       `json:"code,omitempty"`
+	Attempt  uint64       `json:"attempt,omitempty"`
+	Record   string       `json:"record,omitempty"`
+	Operator string       `json:"operator,omitempty"`
+	Reason   string       `json:"reason,omitempty"`
+	Error    string       `json:"error,omitempty"`
 	// Duration in milliseconds since the request was admitted.
 	Duration float64 `json:"durationMs"`
+
+	route, trace string
 }
 
 // mostEvents bounds one reply.
@@ -70,12 +74,7 @@ func (e *Events) after(n uint64, last bool) *Tail {
 	n = max(n, first)
 	tail.Next = min(e.observed, n+mostEvents)
 	for ; n < tail.Next; n++ {
-		one := &e.ring[(uint64(e.begin)+n-first)%kept]
-		tail.Events = append(tail.Events, Happened{
-			At: one.at, Result: string(one.result), Endpoint: one.endpoint, Status: one.status, Code: one.code, Attempt: one.attempt,
-			Record: one.record, Operator: one.operator, Reason: one.reason, Error: one.failure,
-			Duration: float64(one.duration) / float64(time.Millisecond),
-		})
+		tail.Events = append(tail.Events, e.ring[(uint64(e.begin)+n-first)%kept])
 	}
 	return tail
 }

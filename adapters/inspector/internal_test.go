@@ -23,13 +23,13 @@ func TestEventsAreBounded(t *testing.T) {
 		events.Observe(t.Context(), event.Event{Result: event.Replay, Record: record, Status: i})
 	}
 	var records string
-	for _, one := range events.all(func(*seen) bool { return true }) {
-		records += one.record
+	for _, one := range events.all(func(*Happened) bool { return true }) {
+		records += one.Record
 	}
 	if records != "cbd" {
 		t.Errorf("the events are of the records %q, want the last three in order", records)
 	}
-	if oldest := events.all(func(*seen) bool { return true })[0].at; !events.from().Equal(oldest) {
+	if oldest := events.all(func(*Happened) bool { return true })[0].At; !events.from().Equal(oldest) {
 		t.Errorf("the events are complete since %s, want %s", events.from(), oldest)
 	}
 	if got := events.asked([]Row{{Record: "b"}, {Record: "a"}}); got["b"] != 1 || got["a"] != 0 {

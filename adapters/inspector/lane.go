@@ -39,7 +39,7 @@ type laneEnd struct {
 const laneWidth = 700
 
 // laneOf returns the picture, or nil for a record without its times.
-func laneOf(record *storage.Record, events []seen) *lane {
+func laneOf(record *storage.Record, events []Happened) *lane {
 	if record.Created.IsZero() {
 		return nil
 	}
@@ -74,7 +74,7 @@ func laneOf(record *storage.Record, events []seen) *lane {
 	return drawLane(phases, events)
 }
 
-func drawLane(phases []phase, events []seen) *lane {
+func drawLane(phases []phase, events []Happened) *lane {
 	l := &lane{Phases: phases}
 	var spoken []string
 	width := laneWidth / len(phases)
@@ -85,9 +85,9 @@ func drawLane(phases []phase, events []seen) *lane {
 		p.Text += ", " + inWords(p.to.Sub(p.from))
 	}
 	for _, one := range events {
-		if isRequest(one.result) && one.result != event.Execute {
-			if at := l.place(one.at); at >= 0 {
-				l.Marks = append(l.Marks, mark{at, toneOfResult(one.result)})
+		if isRequest(one.Result) && one.Result != event.Execute {
+			if at := l.place(one.At); at >= 0 {
+				l.Marks = append(l.Marks, mark{at, toneOfResult(one.Result)})
 			}
 		}
 	}

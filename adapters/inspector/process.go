@@ -102,7 +102,7 @@ func (p *Page) routes(visit) (screen, error) {
 	if since := p.events.from(); !since.IsZero() {
 		shown.Since = later(since, hour)
 	}
-	lastHour := p.events.all(func(one *seen) bool { return one.at.After(hour) })
+	lastHour := p.events.all(func(one *Happened) bool { return one.At.After(hour) })
 	for _, route := range p.engine.Routes() {
 		declared := route.Policy()
 		one := DeclaredRoute{RoutePolicy: *policyOf(route), OnStoreError: declared.OnStoreError.String(), Endpoints: []string{}}
@@ -123,13 +123,13 @@ func later(a, b time.Time) time.Time {
 }
 
 // count counts the events of an endpoint.
-func (r *DeclaredRoute) count(events []seen, e core.Endpoint) {
+func (r *DeclaredRoute) count(events []Happened, e core.Endpoint) {
 	for i := range events {
 		one := &events[i]
-		if one.endpoint != e.String() {
+		if one.Endpoint != e.String() {
 			continue
 		}
-		switch one.result {
+		switch one.Result {
 		case event.Completed, event.Failed, event.Unreplayable:
 			r.First++
 		case event.Replay:

@@ -17,21 +17,8 @@ type Events struct {
 
 	mu       sync.Mutex
 	observed uint64 // events of this process
-	ring     []seen
+	ring     []Happened
 	begin    int // of the oldest event, once the ring is full
-}
-
-// seen is the part of an event that the page shows.
-type seen struct {
-	at               time.Time
-	result           event.Result
-	endpoint, route  string
-	code, record     string
-	operator, reason string
-	trace, failure   string
-	status           int
-	attempt          uint64
-	duration         time.Duration
 }
 
 // Remember returns an observer that passes events on to next, and keeps the last n of them
@@ -49,7 +36,7 @@ func Remember(next event.Observer, n int) *Events {
 	if n <= 0 {
 		n = 10_000
 	}
-	return &Events{next: next, since: time.Now(), ring: make([]seen, 0, n)}
+	return &Events{next: next, since: time.Now(), ring: make([]Happened, 0, n)}
 }
 
 // Observe implements event.Observer.
@@ -58,11 +45,11 @@ func (e *Events) Observe(ctx context.Context, happened event.Event) {
 	if happened.Result == event.LeaseRenewed { // those of long runs would push all others out
 		return
 	}
-	one := seen{
-		at: time.Now(), result: happened.Result, endpoint: happened.Endpoint(), route: happened.Route,
-		code: happened.Code, record: happened.Record, operator: happened.Operator, reason: happened.Reason,
-		trace: happened.Trace, failure: happened.ErrorText(), status: happened.Status,
-		attempt: happened.Attempt, duration: happened.Duration,
+	one := Happened{
+		At: time.Now(), Result: happened.Result, Endpoint: happened.Endpoint(), Status: happened.Status, Code: happened.Code,
+		Attempt: happened.Attempt, Record: happened.Record, Operator: happened.Operator, Reason: happened.Reason,
+		Error: happened.ErrorText(), Duration: float64(happened.Duration) / float64(time.Millisecond),
+		route: happened.Route, trace: happened.Trace,
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -73,11 +60,11 @@ func (e *Events) Observe(ctx context.Context, happened event.Event) {
 	}
 	e.ring[e.begin] = one
 	e.begin = (e.begin + 1) % len(e.ring)
-	e.since = e.ring[e.begin].at
+	e.since = e.ring[e.begin].At
 }
 
 // all returns the events that match, the oldest first. A nil Events has none.
-func (e *Events) all(matches func(*seen) bool) (found []seen) {
+func (e *Events) all(matches func(*Happened) bool) (found []Happened) {
 	if e == nil {
 		return nil
 	}
@@ -92,8 +79,8 @@ func (e *Events) all(matches func(*seen) bool) (found []seen) {
 }
 
 // of returns the events of a record.
-func (e *Events) of(record string) []seen {
-	return e.all(func(one *seen) bool { return one.record == record })
+func (e *Events) of(record string) []Happened {
+	return e.all(func(one *Happened) bool { return one.Record == record })
 }
 
 // from returns the time from which on all events are remembered. It is zero for a nil
@@ -113,9 +100,9 @@ func (e *Events) asked(records []Row) map[string]int {
 	for _, one := range records {
 		counts[one.Record] = 0
 	}
-	for _, one := range e.all(func(one *seen) bool { return isRequest(one.result) }) {
-		if _, listed := counts[one.record]; listed {
-			counts[one.record]++
+	for _, one := range e.all(func(one *Happened) bool { return isRequest(one.Result) }) {
+		if _, listed := counts[one.Record]; listed {
+			counts[one.Record]++
 		}
 	}
 	return counts
@@ -142,15 +129,15 @@ const enoughRuns = 100
 
 // slowest returns for each route the duration that 99 of 100 runs did not reach.
 func (e *Events) slowest() map[string]time.Duration {
-	durations := make(map[string][]time.Duration)
-	for _, one := range e.all(func(one *seen) bool { return endedRun(one.result) }) {
-		durations[one.route] = append(durations[one.route], one.duration)
+	durations := make(map[string][]float64)
+	for _, one := range e.all(func(one *Happened) bool { return endedRun(one.Result) }) {
+		durations[one.route] = append(durations[one.route], one.Duration)
 	}
 	slowest := make(map[string]time.Duration)
 	for route, all := range durations {
 		if len(all) >= enoughRuns {
 			slices.Sort(all)
-			slowest[route] = all[len(all)*99/100]
+			slowest[route] = time.Duration(all[len(all)*99/100] * float64(time.Millisecond))
 		}
 	}
 	return slowest

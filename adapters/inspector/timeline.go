@@ -31,20 +31,20 @@ const (
 )
 
 // timeline returns the moments of the record and of the events of this process, in order.
-func timeline(record *storage.Record, events []seen) []Moment {
+func timeline(record *storage.Record, events []Happened) []Moment {
 	all := ofRecord(record)
 	for _, one := range events {
-		if one.result == event.LeaseExpired || record != nil && isInRecord(record, &one) {
+		if one.Result == event.LeaseExpired || record != nil && isInRecord(record, &one) {
 			continue // the decision about the request tells it too
 		}
-		if last := len(all) - 1; last >= 0 && all[last].Result == string(one.result) && all[last].Source == fromProcess && all[last].Note == noteOf(&one) {
+		if last := len(all) - 1; last >= 0 && all[last].Result == string(one.Result) && all[last].Source == fromProcess && all[last].Note == noteOf(&one) {
 			all[last].Count++
-			all[last].Last = one.at
+			all[last].Last = one.At
 			continue
 		}
 		all = append(all, Moment{
-			At: one.at, Text: textOf(&one), Note: noteOf(&one), Source: fromProcess, Result: string(one.result),
-			Count: 1, Last: one.at, Trace: one.trace, Tone: toneOfResult(one.result),
+			At: one.At, Text: textOf(&one), Note: noteOf(&one), Source: fromProcess, Result: string(one.Result),
+			Count: 1, Last: one.At, Trace: one.trace, Tone: toneOfResult(one.Result),
 		})
 	}
 	slices.SortStableFunc(all, func(a, b Moment) int { return a.At.Compare(b.At) })
@@ -52,11 +52,11 @@ func timeline(record *storage.Record, events []seen) []Moment {
 }
 
 // isInRecord reports whether the record itself tells the event, with the store's time.
-func isInRecord(record *storage.Record, one *seen) bool {
-	if one.attempt != record.Attempt {
+func isInRecord(record *storage.Record, one *Happened) bool {
+	if one.Attempt != record.Attempt {
 		return false
 	}
-	return one.result == event.Execute && !record.Created.IsZero() || endedRun(one.result) && !record.Finished.IsZero()
+	return one.Result == event.Execute && !record.Created.IsZero() || endedRun(one.Result) && !record.Finished.IsZero()
 }
 
 // ofRecord returns the times that a record has.
@@ -92,44 +92,44 @@ func onHolder(record *storage.Record) string {
 }
 
 // texts describe events whose result alone is no sentence.
-var texts = map[event.Result]func(*seen) string{
-	event.Execute:           func(one *seen) string { return fmt.Sprintf("The handler runs, attempt %d", one.attempt) },
-	event.Replay:            func(one *seen) string { return "Replayed " + statusText(one.status) },
+var texts = map[event.Result]func(*Happened) string{
+	event.Execute:           func(one *Happened) string { return fmt.Sprintf("The handler runs, attempt %d", one.Attempt) },
+	event.Replay:            func(one *Happened) string { return "Replayed " + statusText(one.Status) },
 	event.Completed:         settledText,
 	event.Failed:            settledText,
 	event.Unreplayable:      settledText,
-	event.Uncertain:         func(*seen) string { return "Left abandoned: the outcome is uncertain" },
+	event.Uncertain:         func(*Happened) string { return "Left abandoned: the outcome is uncertain" },
 	event.DeleteKey:         releasedText,
 	event.Retryable:         releasedText,
-	event.SettleDeferred:    func(*seen) string { return "The store did not take the response: it waits in this process" },
-	event.TransactionUnused: func(*seen) string { return "The handler did not take the transaction of its run" },
-	event.Reconciled:        func(*seen) string { return "Settled by the reconciler" },
-	event.ReconcileGaveUp:   func(*seen) string { return "The reconciler gave up: settle the key by hand" },
-	event.SettledByHand:     func(one *seen) string { return "Settled by hand by " + one.operator },
-	event.Forgotten:         func(one *seen) string { return "Forgotten by " + one.operator },
-	event.Revealed:          func(one *seen) string { return "The body was shown to " + one.operator },
+	event.SettleDeferred:    func(*Happened) string { return "The store did not take the response: it waits in this process" },
+	event.TransactionUnused: func(*Happened) string { return "The handler did not take the transaction of its run" },
+	event.Reconciled:        func(*Happened) string { return "Settled by the reconciler" },
+	event.ReconcileGaveUp:   func(*Happened) string { return "The reconciler gave up: settle the key by hand" },
+	event.SettledByHand:     func(one *Happened) string { return "Settled by hand by " + one.Operator },
+	event.Forgotten:         func(one *Happened) string { return "Forgotten by " + one.Operator },
+	event.Revealed:          func(one *Happened) string { return "The body was shown to " + one.Operator },
 }
 
-func settledText(one *seen) string { return "Settled: " + stateName(string(one.result)) }
+func settledText(one *Happened) string { return "Settled: " + stateName(string(one.Result)) }
 
-func releasedText(*seen) string { return "The key was released" }
+func releasedText(*Happened) string { return "The key was released" }
 
-func textOf(one *seen) string {
-	switch text := texts[one.result]; {
+func textOf(one *Happened) string {
+	switch text := texts[one.Result]; {
 	case text != nil:
 		return text(one)
-	case one.code != "" && one.status != 0:
-		return fmt.Sprintf("%d %s", one.status, one.code)
+	case one.Code != "" && one.Status != 0:
+		return fmt.Sprintf("%d %s", one.Status, one.Code)
 	default:
-		return string(one.result)
+		return string(one.Result)
 	}
 }
 
-func noteOf(one *seen) string {
-	if one.reason != "" {
-		return one.reason
+func noteOf(one *Happened) string {
+	if one.Reason != "" {
+		return one.Reason
 	}
-	return one.failure
+	return one.Error
 }
 
 func toneOfResult(result event.Result) string {

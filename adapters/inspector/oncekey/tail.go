@@ -153,11 +153,11 @@ func (c *tailCommand) wants(one *inspector.Happened) bool {
 	if !strings.HasPrefix(one.Record, c.Record) {
 		return false
 	}
-	return len(c.Result) == 0 || slices.Contains(c.Result, one.Result)
+	return len(c.Result) == 0 || slices.Contains(c.Result, string(one.Result))
 }
 
 func eventText(one *inspector.Happened) string {
-	words := []string{one.At.UTC().Format("15:04:05.000"), fmt.Sprintf("%-8s", short(one.Record)), one.Result}
+	words := []string{one.At.UTC().Format("15:04:05.000"), fmt.Sprintf("%-8s", short(one.Record)), string(one.Result)}
 	if one.Status != 0 {
 		words = append(words, strconv.Itoa(one.Status))
 	}
