@@ -3,9 +3,6 @@ package inspector
 import (
 	"net/http"
 	"strconv"
-	"time"
-
-	"github.com/oncekey/oncekey/core/event"
 )
 
 // Tail is the data of the events of this process. It has no HTML.
@@ -16,24 +13,6 @@ type Tail struct {
 	// Skipped is the number of events after the one asked for that are not remembered
 	// any more.
 	Skipped uint64 `json:"skipped,omitempty"`
-}
-
-// Happened is one event of this process.
-type Happened struct {
-	At       time.Time    `json:"at"`
-	Result   event.Result `json:"result"`
-	Endpoint string       `json:"endpoint,omitempty"`
-	Status   int          `json:"status,omitempty"`
-	Code     string       `json:"code,omitempty"`
-	Attempt  uint64       `json:"attempt,omitempty"`
-	Record   string       `json:"record,omitempty"`
-	Operator string       `json:"operator,omitempty"`
-	Reason   string       `json:"reason,omitempty"`
-	Error    string       `json:"error,omitempty"`
-	// Duration in milliseconds since the request was admitted.
-	Duration float64 `json:"durationMs"`
-
-	route, trace string
 }
 
 // mostEvents bounds one reply.

@@ -65,16 +65,6 @@ func (p *Page) runOf(id string) *core.Running {
 	return nil
 }
 
-// waiting returns the number of results of this process that wait for the store.
-func (p *Page) waiting() (n int) {
-	for _, run := range p.engine.Running() {
-		if run.Unsettled > 0 {
-			n++
-		}
-	}
-	return n
-}
-
 // Routes is the data of the screen of routes.
 type Routes struct {
 	Routes []DeclaredRoute `json:"routes"`

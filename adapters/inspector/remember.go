@@ -21,6 +21,24 @@ type Events struct {
 	begin    int // of the oldest event, once the ring is full
 }
 
+// Happened is one event of this process.
+type Happened struct {
+	At       time.Time    `json:"at"`
+	Result   event.Result `json:"result"`
+	Endpoint string       `json:"endpoint,omitempty"`
+	Status   int          `json:"status,omitempty"`
+	Code     string       `json:"code,omitempty"`
+	Attempt  uint64       `json:"attempt,omitempty"`
+	Record   string       `json:"record,omitempty"`
+	Operator string       `json:"operator,omitempty"`
+	Reason   string       `json:"reason,omitempty"`
+	Error    string       `json:"error,omitempty"`
+	// Duration in milliseconds since the request was admitted.
+	Duration float64 `json:"durationMs"`
+
+	route, trace string
+}
+
 // Remember returns an observer that passes events on to next, and keeps the last n of them
 // for the page, about 300 bytes each. It keeps no key, no scope and no renewal that
 // succeeded, and a path only as event.Event.Endpoint shows it. A nil next means

@@ -95,6 +95,16 @@ func (p *Page) storeUnreachable(err error) *Fault {
 	return unreachable
 }
 
+// waiting returns the number of results of this process that wait for the store.
+func (p *Page) waiting() (n int) {
+	for _, run := range p.engine.Running() {
+		if run.Unsettled > 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // shell is the data of every HTML page around its screen. Store and Instance are empty for
 // a person who may not read.
 type shell struct {
