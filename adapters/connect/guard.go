@@ -83,25 +83,26 @@ func (g *Guard) serve(ctx context.Context, request connect.AnyRequest, message p
 		return outer.result(response, failed)
 	}
 	reply := g.guard.Serve(ctx, call)
-	switch {
-	case reply.Own && failed == nil:
-		outer.retain(&reply)
-		noted{now: response.Header()}.retain(reply.Header)
-		noted{now: response.Trailer()}.retain(reply.Trailer)
-		outer.header.addMissing(response.Header(), reply.Header)
-		return response, nil
-	case reply.Own:
-		outer.retain(&reply)
+	if !reply.Own {
+		outer.header.restore(reply.Header)
+		outer.trailer.restore(reply.Trailer)
+		if reply.Message == nil {
+			return nil, errorOf(&reply)
+		}
+		replayed := &stored{connect.NewResponse(new(struct{})), reply.Message}
+		maps.Copy(replayed.Header(), reply.Header)
+		maps.Copy(replayed.Trailer(), reply.Trailer)
+		return replayed, nil
+	}
+	outer.header.retain(reply.Header)
+	outer.trailer.retain(reply.Trailer)
+	if failed != nil {
 		return nil, withoutMark(failed)
 	}
-	outer.restore(&reply)
-	if reply.Message == nil {
-		return nil, errorOf(&reply)
-	}
-	replayed := &stored{connect.NewResponse(new(struct{})), reply.Message}
-	maps.Copy(replayed.Header(), reply.Header)
-	maps.Copy(replayed.Trailer(), reply.Trailer)
-	return replayed, nil
+	noted{now: response.Header()}.retain(reply.Header)
+	noted{now: response.Trailer()}.retain(reply.Trailer)
+	outer.header.addMissing(response.Header(), reply.Header)
+	return response, nil
 }
 
 // stored is a replay. connect.Response is generic, and the type of the message is known

@@ -35,11 +35,6 @@ func noteInfo(ctx context.Context) handlerInfo {
 
 // restore removes the changes of the handler, because its response is not sent. The values
 // of a reply replace those that were set outside of the guard.
-func (i *handlerInfo) restore(reply *rpc.Reply) {
-	i.header.restore(reply.Header)
-	i.trailer.restore(reply.Trailer)
-}
-
 func (n noted) restore(sent http.Header) {
 	clear(n.now)
 	for name, values := range n.before {
@@ -67,11 +62,6 @@ func (n noted) addMerged(h, response http.Header) {
 
 // retain removes the changes of the handler that the guard does not send, such as a
 // forged mark of a replay.
-func (i *handlerInfo) retain(reply *rpc.Reply) {
-	i.header.retain(reply.Header)
-	i.trailer.retain(reply.Trailer)
-}
-
 func (n noted) retain(sent http.Header) {
 	for name, values := range n.now {
 		switch {
