@@ -108,7 +108,6 @@ type keyFinder struct {
 
 // container is an object of the arguments that is there for a key.
 type container struct {
-	name    []byte // its last part, to see quickly that a call does not have it
 	member  *fingerprint.Member
 	without *fingerprint.Exclusion
 }
@@ -141,8 +140,7 @@ func newKeyFinder(places []KeyPlace, keyField string, notCompared ...string) *ke
 	for _, path := range slices.Compact(outer) {
 		member, _ := fingerprint.ParseMember(root + "." + path)
 		without, _ := fingerprint.Exclude(root + "." + path)
-		name := path[strings.LastIndexByte(path, '.')+1:]
-		f.around = append(f.around, container{[]byte(strings.TrimPrefix(name, `\`)), member, without})
+		f.around = append(f.around, container{member, without})
 	}
 	return f
 }
@@ -206,11 +204,7 @@ func (f *keyFinder) find(call *mcp.CallToolRequest) (result found) {
 // withoutEmpty removes the containers that are empty without the key, so that a retry may
 // carry its key in another place.
 func (f *keyFinder) withoutEmpty(document []byte) []byte {
-	for i := range f.around {
-		c := &f.around[i]
-		if !bytes.Contains(document, c.name) {
-			continue
-		}
+	for _, c := range f.around {
 		value, err := c.member.Find(document)
 		if err != nil || len(value) < 2 || value[0] != '{' || len(bytes.TrimSpace(value[1:len(value)-1])) > 0 {
 			continue
