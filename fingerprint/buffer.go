@@ -16,15 +16,6 @@ func appendFrame[T string | []byte](dst []byte, part T) []byte {
 	return append(dst, part...)
 }
 
-// framed returns parts as appendFrame appends them.
-func framed(parts ...string) string {
-	var text []byte
-	for _, part := range parts {
-		text = appendFrame(text, part)
-	}
-	return string(text)
-}
-
 // frameAt returns the part that appendFrame appended at an offset, and the part's end.
 func frameAt(text []byte, at int) (part span, end int) {
 	length, size := binary.Uvarint(text[at:])

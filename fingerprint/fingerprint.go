@@ -63,9 +63,9 @@ func (b *builder) sum(raw []byte, digest *[sha256.Size]byte) {
 
 // Framed parts that most requests have in common.
 var (
-	beginning   = framed(version)
-	noQuery     = framed(string(kindForm)) + string(make([]byte, frameHeader))
-	jsonHeading = framed(string((&mediaType{name: jsonType}).append(nil, "")), string(kindJSON))
+	beginning   = string(appendFrame(nil, version))
+	noQuery     = string(appendFrame(nil, string(kindForm))) + string(make([]byte, frameHeader))
+	jsonHeading = string(appendFrame(appendFrame(nil, (&mediaType{name: jsonType}).append(nil, "")), string(kindJSON)))
 )
 
 // query adds the query to the fingerprint.
