@@ -56,13 +56,7 @@ func Methods(methods ...string) Option {
 // MaxAttempts bounds the attempts of a call, including the first. With 1, calls get keys
 // and are never repeated. Default 8.
 func MaxAttempts(n int) Option {
-	return func(t *Transport) error {
-		if n < 1 {
-			return fmt.Errorf("httpclient: MaxAttempts is %d: give 1 or more", n)
-		}
-		t.limits.MaxAttempts = n
-		return nil
-	}
+	return positive("MaxAttempts", n, func(t *Transport) { t.limits.MaxAttempts = n })
 }
 
 // MaxTime bounds the time until RoundTrip returns, with all attempts and waits. An
@@ -78,10 +72,10 @@ func AttemptTimeout(d time.Duration) Option {
 	return positive("AttemptTimeout", d, func(t *Transport) { t.limits.AttemptTimeout = d })
 }
 
-func positive(name string, d time.Duration, set func(*Transport)) Option {
+func positive[T int | time.Duration](name string, value T, set func(*Transport)) Option {
 	return func(t *Transport) error {
-		if d <= 0 {
-			return fmt.Errorf("httpclient: %s is %v: give more than zero", name, d)
+		if value <= 0 {
+			return fmt.Errorf("httpclient: %s is %v: give more than zero", name, value)
 		}
 		set(t)
 		return nil
