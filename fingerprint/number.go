@@ -45,19 +45,7 @@ func numberEnd(source []byte, at int) (end int, canonical bool) {
 	if end < len(source) && (source[end] == '.' || lower(source[end]) == 'e') {
 		return decimalEnd(source, first, end)
 	}
-	return end, source[end-1] != '0' || isShort(source[at:end])
-}
-
-// isShort reports whether an integer that ends in 0 is in its canonical spelling.
-func isShort(integer []byte) bool {
-	switch end := len(integer); end {
-	case 1:
-		return true
-	case 2:
-		return integer[0] != '-'
-	default:
-		return integer[end-2] != '0' || integer[end-3] != '0'
-	}
+	return end, source[end-1] != '0' || string(source[at:end]) != "-0" && string(source[max(at, end-3):end]) != "000"
 }
 
 // decimalEnd is numberEnd behind the integer part source[first:end], which begins with no
