@@ -28,24 +28,18 @@ func (s *Store) Examine(ctx context.Context) []storage.Finding {
 			return f
 		}))
 	}
-	return examination.Run(ctx, trip, append(steps,
+	server := examination.Server{Reach: trip, Trip: trip, Clock: func(ctx context.Context) (at time.Time, err error) {
+		err = session{db}.one(ctx, `SELECT clock_timestamp()`, &at)
+		return at, err
+	}}
+	return examination.Run(ctx, server, s, append(steps,
 		examination.One("schema version", func(ctx context.Context, check string) storage.Finding {
 			return s.records.ExamineVersion(ctx, session{db}, check, len(Migrations()))
 		}),
 		examination.One("table and rights", s.examineRights),
 		examination.One("pooler", s.examinePooler),
 		examination.One("sweeping", s.records.ExamineSweeping),
-		examination.One("clock", func(ctx context.Context, check string) storage.Finding {
-			return examination.Clocks(ctx, check, func(ctx context.Context) (at time.Time, err error) {
-				err = session{db}.one(ctx, `SELECT clock_timestamp()`, &at)
-				return at, err
-			})
-		}),
-		examination.One("round trip", func(ctx context.Context, check string) storage.Finding {
-			return examination.RoundTrips(ctx, check, trip)
-		}),
-		examination.One("canary", func(ctx context.Context, check string) storage.Finding { return examination.Canary(ctx, check, s) }),
-	))
+	)...)
 }
 
 // examineRights reads the rights of the role and the table, and tries the rights.

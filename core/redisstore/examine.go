@@ -22,7 +22,8 @@ var _ storage.Examiner = (*Store)(nil)
 // A check that this user may not make is [storage.Skipped], and names the right.
 func (s *Store) Examine(ctx context.Context) []storage.Finding {
 	e := &examiner{store: s}
-	return examination.Run(ctx, e.connect, []examination.Step{
+	clock := func(ctx context.Context) (time.Time, error) { return s.client.Time(ctx).Result() }
+	return examination.Run(ctx, examination.Server{Reach: e.connect, Trip: e.trip, Clock: clock}, s,
 		examination.One("version", e.version),
 		examination.One("client", e.client),
 		examination.One("cluster", e.cluster),
@@ -34,14 +35,7 @@ func (s *Store) Examine(ctx context.Context) []storage.Finding {
 		examination.One("rights", e.rights),
 		examination.One("rights of operators", e.operators),
 		examination.One("prefix", e.prefix),
-		examination.One("clock", e.clock),
-		examination.One("round trip", func(ctx context.Context, check string) storage.Finding {
-			return examination.RoundTrips(ctx, check, e.trip)
-		}),
-		examination.One("canary", func(ctx context.Context, check string) storage.Finding {
-			return examination.Canary(ctx, check, s)
-		}),
-	})
+	)
 }
 
 const (
@@ -277,8 +271,4 @@ func (e *examiner) replication(_ context.Context, check string) storage.Finding 
 	default:
 		return examination.Good(check, seen)
 	}
-}
-
-func (e *examiner) clock(ctx context.Context, check string) storage.Finding {
-	return examination.Clocks(ctx, check, func(ctx context.Context) (time.Time, error) { return e.store.client.Time(ctx).Result() })
 }

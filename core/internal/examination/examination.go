@@ -33,35 +33,43 @@ func Skipped(check, seen, advice string) storage.Finding {
 	return storage.Finding{Check: check, Grade: storage.Skipped, Seen: seen, Advice: advice}
 }
 
-// Step is one check, or a few that read the same source.
+// Step is one check.
 type Step struct {
-	// Checks are the names of its findings, in their order.
-	Checks []string
-	Run    func(ctx context.Context) []storage.Finding
+	check string
+	run   func(ctx context.Context, check string) storage.Finding
 }
 
-// One is a step of one check.
+// One is a step.
 func One(check string, run func(ctx context.Context, check string) storage.Finding) Step {
-	return Step{Checks: []string{check}, Run: func(ctx context.Context) []storage.Finding {
-		return []storage.Finding{run(ctx, check)}
-	}}
+	return Step{check, run}
 }
 
-// Run runs the steps. Where the server cannot be reached, it skips all of them.
-func Run(ctx context.Context, reach func(ctx context.Context) error, steps []Step) []storage.Finding {
+// Server is what every store over a server can do.
+type Server struct {
+	// Reach fails where the server cannot be reached. Trip is a round trip.
+	Reach, Trip func(ctx context.Context) error
+	// Clock returns the server's time.
+	Clock func(ctx context.Context) (time.Time, error)
+}
+
+// Run runs the steps, and those of every server. Where the server cannot be reached, it skips all of them.
+func Run(ctx context.Context, s Server, store Inspectable, steps ...Step) []storage.Finding {
 	const connection = "connection"
-	if err := reach(ctx); err != nil {
+	steps = append(steps,
+		One("clock", func(ctx context.Context, check string) storage.Finding { return Clocks(ctx, check, s.Clock) }),
+		One("round trip", func(ctx context.Context, check string) storage.Finding { return RoundTrips(ctx, check, s.Trip) }),
+		One("canary", func(ctx context.Context, check string) storage.Finding { return Canary(ctx, check, store) }),
+	)
+	if err := s.Reach(ctx); err != nil {
 		findings := []storage.Finding{Mend(connection, err.Error(), "start the server, or mend its address, its name or the password")}
 		for _, step := range steps {
-			for _, check := range step.Checks {
-				findings = append(findings, Skipped(check, "the server does not respond", "mend the connection first"))
-			}
+			findings = append(findings, Skipped(step.check, "the server does not respond", "mend the connection first"))
 		}
 		return findings
 	}
 	findings := []storage.Finding{Good(connection, "the server responds")}
 	for _, step := range steps {
-		findings = append(findings, step.Run(ctx)...)
+		findings = append(findings, step.run(ctx, step.check))
 	}
 	return findings
 }

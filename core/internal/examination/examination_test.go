@@ -115,19 +115,30 @@ func TestCanary(t *testing.T) {
 
 func TestRunSkipsWithoutAServer(t *testing.T) {
 	t.Parallel()
-	steps := []examination.Step{examination.One("check", func(_ context.Context, check string) storage.Finding {
+	step := examination.One("check", func(_ context.Context, check string) storage.Finding {
 		return examination.Good(check, "seen")
-	})}
-	findings := examination.Run(t.Context(), func(context.Context) error { return errBroken }, steps)
-	if len(findings) != 2 || findings[0].Grade != storage.Mend || findings[0].Seen != "broken" {
-		t.Fatalf("the findings are %+v, want the connection's and one more", findings)
+	})
+	server := examination.Server{
+		Reach: func(context.Context) error { return errBroken }, Trip: func(context.Context) error { return nil },
+		Clock: func(context.Context) (time.Time, error) { return time.Now(), nil },
+	}
+	const all = 5 // the connection, the check, the clock, the round trip and the canary
+	findings := examination.Run(t.Context(), server, memstore.New(), step)
+	if len(findings) != all || findings[0].Grade != storage.Mend || findings[0].Seen != "broken" {
+		t.Fatalf("the findings are %+v, want the connection's and %d more", findings, all-1)
 	}
 	want(t, findings[1], storage.Skipped, "does not respond")
-	findings = examination.Run(t.Context(), func(context.Context) error { return nil }, steps)
-	if len(findings) != 2 || findings[0].Grade != storage.Good {
-		t.Fatalf("the findings are %+v, want the connection's and one more", findings)
+	server.Reach = server.Trip
+	findings = examination.Run(t.Context(), server, memstore.New(), step)
+	if len(findings) != all {
+		t.Fatalf("the findings are %+v, want the connection's and %d more", findings, all-1)
 	}
 	want(t, findings[1], storage.Good, "seen")
+	for _, f := range findings {
+		if f.Grade != storage.Good {
+			t.Errorf("the finding is %+v, want it good", f)
+		}
+	}
 }
 
 func TestNested(t *testing.T) {
