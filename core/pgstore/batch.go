@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -24,7 +25,7 @@ func (s *Store) claimMany(ctx context.Context, batch []*lane.Call[storage.Claim,
 	keys, found, err := sendMany(ctx, s, batch, key, statement, arguments, true)
 	for _, row := range found {
 		seen.Add(row.Key())
-		calls := keys.Of(row.Key())
+		calls := keys[row.Key()]
 		if row.IsNew() {
 			wrote = true
 			calls[0].Decide(claimed{lease: storage.Lease{Claim: calls[0].Request, Attempt: 1}})
@@ -51,32 +52,36 @@ func (s *Store) completeMany(ctx context.Context, batch []*lane.Call[completion,
 	arguments := func(c completion) *sqlrows.Arguments { return c.arguments }
 	keys, completed, err := sendMany(ctx, s, batch, key, &s.completeStatement, arguments, false)
 	for _, row := range completed {
-		keys.Of(row.Key())[0].Decide(struct{}{})
+		keys[row.Key()][0].Decide(struct{}{})
 	}
 	return true, err
 }
 
 // sendMany sends the statement of a batch, for the calls whose callers have not left until the
-// batch has a connection. It returns no rows and no error if the statement certainly has
+// batch has a connection, and returns these by their keys. It returns no rows and no error if the statement certainly has
 // had no effect, because the server has refused it or has not received it. Each call is
 // then sent alone.
 func sendMany[Q, R any](
 	ctx context.Context, s *Store, batch []*lane.Call[Q, R], key func(Q) string, of *sqlrows.Many,
 	arguments func(Q) *sqlrows.Arguments, whole bool,
-) (lane.ByKey[Q, R], []*sqlrows.Row, error) {
-	var keys lane.ByKey[Q, R]
+) (keys map[string][]*lane.Call[Q, R], found []*sqlrows.Row, err error) {
 	connection, err := s.connect(ctx)
 	if err != nil {
 		return keys, nil, nil //nolint:nilerr // each call gets the error by its own statement
 	}
-	found, err := use(ctx, s, connection, func(patient context.Context, _ querier) ([]*sqlrows.Row, error) {
-		keys = lane.GroupByKey(batch, key)
-		if len(keys.Groups) == 0 {
+	keys = map[string][]*lane.Call[Q, R]{}
+	found, err = use(ctx, s, connection, func(patient context.Context, _ querier) ([]*sqlrows.Row, error) {
+		for _, c := range batch {
+			if !c.Left() {
+				keys[key(c.Request)] = append(keys[key(c.Request)], c)
+			}
+		}
+		if len(keys) == 0 {
 			return nil, nil
 		}
 		var all []*sqlrows.Arguments
-		for _, calls := range keys.Groups {
-			all = append(all, arguments(calls[0].Request))
+		for _, own := range slices.Sorted(maps.Keys(keys)) { // so that two processes cannot deadlock
+			all = append(all, arguments(keys[own][0].Request))
 		}
 		return guarded(patient, s, connection.Conn(), of.Text, of.Values(all), whole)
 	})

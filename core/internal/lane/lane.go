@@ -244,7 +244,7 @@ func (l *Lane[Q, R]) take() (batch []*Call[Q, R]) {
 			break
 		}
 		taken++
-		if c.ctx.Err() == nil {
+		if !c.Left() {
 			batch, bytes = append(batch, c), bytes+c.bytes
 		}
 	}
