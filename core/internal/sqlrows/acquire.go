@@ -74,7 +74,7 @@ func (s *Records) Claim(ctx context.Context, c storage.Claim) (storage.Lease, *s
 			lease, open = r.claim(c)
 		}
 		if !open {
-			found, err := r.decode()
+			found, err := r.Decode()
 			return storage.Lease{}, found, err
 		}
 		if won, err := s.write(ctx, s.Pool, First, r, claiming(&lease)); err != nil || won {
@@ -110,7 +110,7 @@ func (s *Records) read(ctx context.Context, c storage.Claim, claimErr error) (st
 	if _, open := r.claim(c); open {
 		return storage.Lease{}, nil, claimErr
 	}
-	found, err := r.decode()
+	found, err := r.Decode()
 	return storage.Lease{}, found, err
 }
 

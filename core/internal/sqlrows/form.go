@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Form is the part of the statements that differs between databases.
@@ -87,7 +88,16 @@ type Statement struct {
 }
 
 // Values are the arguments of the statement, in the order of their places.
-func (s *Statement) Values(a *Arguments) []any { return a.list(s.order) }
+func (s *Statement) Values(a *Arguments) []any {
+	values := make([]any, len(s.order))
+	for i, p := range s.order {
+		values[i] = a[p]
+		if p == pNow {
+			values[i] = time.Now().UnixMicro()
+		}
+	}
+	return values
+}
 
 // Statements returns all statements for a table.
 func (f *Form) Statements(table string) (all [Names]Statement) {

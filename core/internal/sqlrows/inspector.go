@@ -27,7 +27,7 @@ func (s *Records) Lookup(ctx context.Context, key string) (*storage.Record, erro
 	if err != nil || r == nil || r.isNoRecord() {
 		return nil, s.Failure("look up", key, Ended(ctx, err))
 	}
-	record, err := r.decode()
+	record, err := r.Decode()
 	return record, s.Failure("look up", key, err)
 }
 
@@ -109,7 +109,7 @@ func (s *Records) listed(ctx context.Context, key string, r *Row, unreadable err
 	if unreadable == nil && r.isNoRecord() {
 		return nil
 	}
-	record, err := r.decode()
+	record, err := r.Decode()
 	if err = cmp.Or(unreadable, err); err != nil {
 		s.log().WarnContext(ctx, "oncekey: a list has skipped a record that cannot be read", slog.String("store", s.Package), slog.String("key", key), slog.Any("error", err))
 		return nil

@@ -22,10 +22,7 @@ const ManyGuard = `SELECT set_config('lock_timeout', '20ms', true), set_config('
 
 // Many is a statement of PostgreSQL for several records, each with arguments of its own. It
 // is made of the statement for one record.
-type Many struct {
-	Text  string
-	order []parameter
-}
+type Many Statement
 
 // ClaimMany returns the statement that claims keys without a record, and reads those that
 // are finished. It returns the columns of Read after a key, which are null for a key that it
@@ -109,7 +106,9 @@ func (f *Form) many(table string, build func(each func(string) string) string) (
 			if p := parameters[name]; p == pNow {
 				out.WriteString(":now")
 			} else {
-				m.add(p)
+				if !slices.Contains(m.order, p) {
+					m.order = append(m.order, p)
+				}
 				out.WriteString("k.its_" + name)
 			}
 		}
@@ -117,12 +116,6 @@ func (f *Form) many(table string, build func(each func(string) string) string) (
 	text = strings.NewReplacer("{lists}", m.lists(), "{now}", ":now").Replace(text)
 	m.Text = f.statement(text, table).Text
 	return m
-}
-
-func (m *Many) add(p parameter) {
-	if !slices.Contains(m.order, p) {
-		m.order = append(m.order, p)
-	}
 }
 
 // lists is the table of the arguments.

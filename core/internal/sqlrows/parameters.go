@@ -137,19 +137,6 @@ func (a *Arguments) Size() (bytes int) {
 	return bytes
 }
 
-// list returns the values in the order of a statement's parameters.
-func (a *Arguments) list(order []parameter) []any {
-	values := make([]any, len(order))
-	for i, p := range order {
-		if p == pNow {
-			values[i] = time.Now().UnixMicro()
-			continue
-		}
-		values[i] = a[p]
-	}
-	return values
-}
-
 // microseconds rounds up, so that a record is kept for at least d.
 func microseconds(d time.Duration) int64 { return int64((d + time.Microsecond - 1) / time.Microsecond) }
 

@@ -72,9 +72,6 @@ func Text(key, text string, content, sketch []byte) *Row {
 	return &Row{key: key, text: text, content: content, sketch: sketch}
 }
 
-// Decode returns the record of a row.
-func (r *Row) Decode() (*storage.Record, error) { return r.decode() }
-
 // IsNew reports whether the row has a key only, which a statement of several records has claimed.
 func (r *Row) IsNew() bool { return r.text == "" }
 
@@ -204,7 +201,8 @@ func (r *Row) repeats(c *storage.Claim) bool {
 	return c.Repeats(unpackFingerprint(r.fingerprint), digest)
 }
 
-func (r *Row) decode() (*storage.Record, error) {
+// Decode returns the record of a row.
+func (r *Row) Decode() (*storage.Record, error) {
 	if r.version != version {
 		return nil, records.Corrupt("its version is %d, want %d", r.version, version)
 	}
