@@ -58,33 +58,19 @@ func TestLostResponseIsNotPending(t *testing.T) {
 	})
 }
 
-// The engine could not release a key within its budget. The run's last event is a store
-// error, although other store errors do not end a run.
+// A key that is released no more ends its run: another attempt holds it, or the engine could not release it within its budget.
+// In the latter case the run's last event is a store error, although other store errors do not end a run.
 func TestKeyThatCannotBeReleasedEndsItsRun(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	testkit.EachInBubble(t, map[string]error{"the budget is used up": errStoreDown, "the lease is lost": core.ErrLeaseLost}, func(t *testing.T, last error) {
 		store := newBrokenStore()
 		s := newService(t, store, core.WithSettleBudget(time.Minute))
 		s.guard("POST /payments", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
 		store.Fail(errStoreDown, testkit.Release)
 		s.post(t.Context(), "/payments", "k", "1")
 		s.wantTotal(pending, 1)
+		store.Fail(last, testkit.Release)
 		advance(2 * time.Minute)
-		s.wantTimed("idempotency.run.duration", 1)
-		s.wantTotal(pending, 0)
-	})
-}
-
-// Another attempt holds the key when the engine tries to release the key.
-func TestPendingRunThatLosesItsLease(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		store := newBrokenStore()
-		s := newPayments(t, store, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
-		store.Fail(errStoreDown, testkit.Release)
-		s.post(t.Context(), "/payments", "k", "1")
-		store.Fail(core.ErrLeaseLost, testkit.Release)
-		advance(time.Second)
 		s.wantTimed("idempotency.run.duration", 1)
 		s.wantTotal(pending, 0)
 	})

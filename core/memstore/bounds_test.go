@@ -17,6 +17,7 @@ import (
 var (
 	win, must           = testkit.Win, testkit.Must
 	winAttempt, refused = testkit.WinAttempt, testkit.Refused
+	listAll             = testkit.ListAll
 )
 
 // overhead is the number that MaxBytes documents.

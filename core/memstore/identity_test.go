@@ -31,8 +31,8 @@ func TestAlmostHexadecimal(t *testing.T) {
 	}
 	listed := listAll(t, store, storage.Completed, 2)
 	for _, spelling := range spellings {
-		if listed[spelling] != 1 {
-			t.Errorf("%q is listed %d times, want once", spelling, listed[spelling])
+		if listed[spelling] == nil {
+			t.Errorf("%q is not listed", spelling)
 		}
 	}
 }

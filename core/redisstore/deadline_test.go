@@ -3,7 +3,6 @@ package redisstore_test
 import (
 	"context"
 	"errors"
-	"sync"
 	"testing"
 	"time"
 
@@ -37,18 +36,13 @@ func TestFrozenServerOfAPunctualClient(t *testing.T) {
 		}
 		server.Pause()
 		defer server.Resume()
-		var calls sync.WaitGroup
 		start := time.Now()
-		for range 20 {
-			calls.Go(func() {
-				ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-				defer cancel()
-				if _, _, err := store.Acquire(ctx, claim("key")); !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("Acquire returned %v, want context.DeadlineExceeded", err)
-				}
-			})
-		}
-		calls.Wait()
+		concurrently(20, func(int) {
+			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+			defer cancel()
+			_, _, err := store.Acquire(ctx, claim("key"))
+			fails(t, "Acquire", err, context.DeadlineExceeded)
+		})
 		if took := time.Since(start); took > muchLess {
 			t.Errorf("calls of 200 ms took %s", took)
 		}
@@ -64,27 +58,23 @@ func TestFrozenServerOfAnAutoPipeliner(t *testing.T) {
 		lease := win(t, store, claim("warm"))
 		server.Pause()
 		defer server.Resume()
-		var calls sync.WaitGroup
 		start := time.Now()
-		for n := range 20 {
-			calls.Go(func() {
-				ctx, cancel := context.WithTimeout(t.Context(), deadline)
-				defer cancel()
-				if deadline > long {
-					time.AfterFunc(50*time.Millisecond, cancel)
-				}
-				var err error
-				if n%2 == 0 {
-					_, _, err = store.Acquire(ctx, claim("key"))
-				} else {
-					err = store.Complete(ctx, lease, result("answer"))
-				}
-				if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
-					t.Errorf("the call returned %v, want the context's error", err)
-				}
-			})
-		}
-		calls.Wait()
+		concurrently(20, func(n int) {
+			ctx, cancel := context.WithTimeout(t.Context(), deadline)
+			defer cancel()
+			if deadline > long {
+				time.AfterFunc(50*time.Millisecond, cancel)
+			}
+			var err error
+			if n%2 == 0 {
+				_, _, err = store.Acquire(ctx, claim("key"))
+			} else {
+				err = store.Complete(ctx, lease, result("answer"))
+			}
+			if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+				t.Errorf("the call returned %v, want the context's error", err)
+			}
+		})
 		if took := time.Since(start); took > muchLess {
 			t.Errorf("the calls took %s", took)
 		}

@@ -125,29 +125,6 @@ func TestInspectingFails(t *testing.T) {
 	}
 }
 
-// listAll follows the cursor to its end.
-func listAll(t *testing.T, store *redisstore.Store, state storage.State, limit int) map[string]*storage.Record {
-	t.Helper()
-	seen, cursor := map[string]*storage.Record{}, ""
-	for {
-		page, err := store.List(t.Context(), storage.Filter{States: []storage.State{state}}, storage.Page{Cursor: cursor, Limit: limit})
-		must(t, err)
-		if len(page.Entries) > limit {
-			t.Fatalf("a page has %d records, want at most %d", len(page.Entries), limit)
-		}
-		for _, entry := range page.Entries {
-			if seen[entry.Key] != nil {
-				t.Fatalf("%s was listed twice", entry.Key)
-			}
-			seen[entry.Key] = entry.Record
-		}
-		if page.Next == "" {
-			return seen
-		}
-		cursor = page.Next
-	}
-}
-
 func fill(t *testing.T, store *redisstore.Store, count int, body string) {
 	t.Helper()
 	for n := range count {

@@ -177,4 +177,5 @@ var (
 	claim, takeOver, tryAll, eventually = testkit.Claim, testkit.TakeOver, testkit.TryAll, testkit.Eventually
 	win, find, must, wantFinding        = testkit.Win, testkit.Find, testkit.Must, testkit.WantFinding
 	winAttempt, replays, refused, fails = testkit.WinAttempt, testkit.Replays, testkit.Refused, testkit.Fails
+	listAll, concurrently               = testkit.ListAll, testkit.Concurrently
 )

@@ -99,6 +99,29 @@ func Originated(c storage.Claim) storage.Claim {
 	return c
 }
 
+// ListAll lists the records in a state, by pages. Each record is listed once, without its response.
+func ListAll(t testing.TB, store storage.Inspector, state storage.State, limit int) map[string]*storage.Record {
+	t.Helper()
+	all, cursor := map[string]*storage.Record{}, ""
+	for {
+		page, err := store.List(t.Context(), storage.Filter{States: []storage.State{state}}, storage.Page{Cursor: cursor, Limit: limit})
+		Must(t, err)
+		if len(page.Entries) > limit {
+			t.Fatalf("a page has %d records, want at most %d", len(page.Entries), limit)
+		}
+		for _, entry := range page.Entries {
+			if all[entry.Key] != nil || entry.State != state || entry.Body != nil || entry.Header != nil {
+				t.Fatalf("%s is listed as %+v, after %+v", entry.Key, entry.Record, all[entry.Key])
+			}
+			all[entry.Key] = entry.Record
+		}
+		if page.Next == "" {
+			return all
+		}
+		cursor = page.Next
+	}
+}
+
 // Durable is a store in a database.
 type Durable interface {
 	Inspectable
