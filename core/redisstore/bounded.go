@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -182,9 +183,4 @@ const (
 // mayEvict reports whether the server drops records when its memory runs short.
 func mayEvict(limit, policy string) bool { return limit != "" && limit != "0" && policy != noEviction }
 
-func (s *Store) log() *slog.Logger {
-	if s.logger == nil {
-		return slog.Default()
-	}
-	return s.logger
-}
+func (s *Store) log() *slog.Logger { return cmp.Or(s.logger, slog.Default()) }

@@ -1,6 +1,7 @@
 package tieredstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -111,9 +112,4 @@ func (h *health) due() int {
 	return count
 }
 
-func (h *health) log() *slog.Logger {
-	if h.logger == nil {
-		return slog.Default()
-	}
-	return h.logger
-}
+func (h *health) log() *slog.Logger { return cmp.Or(h.logger, slog.Default()) }
