@@ -14,7 +14,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
 )
@@ -71,18 +70,12 @@ func (p *Patroni) DSN() string {
 func (p *Patroni) KillPrimary() {
 	p.t.Helper()
 	for _, node := range p.nodes {
-		if try(node.has("/primary")) == nil {
+		if serverproc.Probe(node.has("/primary")) == nil {
 			node.kill()
 			return
 		}
 	}
 	p.t.Fatal("postgrestest: no server is the primary")
-}
-
-func try(probe func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	return probe(ctx)
 }
 
 // startEtcd returns the address for clients.

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
 )
 
 const (
@@ -14,32 +16,20 @@ const (
 	awaitDeadline = 2 * time.Minute
 	// awaitInterval is the pause between two probes.
 	awaitInterval = 20 * time.Millisecond
-	// answerDeadline bounds each probe. Frozen servers send no reply.
-	answerDeadline = 10 * time.Second
 )
 
 // await calls probe until it returns nil. After the deadline the test fails with probe's last error.
 func await(t testing.TB, what string, probe func(context.Context) error) {
 	t.Helper()
-	end := time.Now().Add(awaitDeadline)
-	ticker := time.NewTicker(awaitInterval)
-	defer ticker.Stop()
-	for {
-		err := once(probe)
+	for start := time.Now(); ; <-time.After(awaitInterval) {
+		err := serverproc.Probe(probe)
 		if err == nil {
 			return
 		}
-		if time.Now().After(end) {
+		if time.Since(start) > awaitDeadline {
 			t.Fatalf("redistest: %s: still not after %s: %v", what, awaitDeadline, err)
 		}
-		<-ticker.C
 	}
-}
-
-func once(probe func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), answerDeadline)
-	defer cancel()
-	return probe(ctx)
 }
 
 // replication returns a server's replication section of INFO.

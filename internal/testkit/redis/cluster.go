@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
 )
 
 const (
@@ -105,11 +107,12 @@ func (c *Cluster) assignReplicas(masters int) {
 }
 
 // tell sends a command that must succeed at once.
-func (c *Cluster) tell(node *Server, words ...string) any {
+func (c *Cluster) tell(node *Server, words ...string) (answer any) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), answerDeadline)
-	defer cancel()
-	answer, err := node.Do(ctx, words...)
+	err := serverproc.Probe(func(ctx context.Context) (err error) {
+		answer, err = node.Do(ctx, words...)
+		return err
+	})
 	if err != nil {
 		c.t.Fatalf("redistest: %s: %v", node.Addr(), err)
 	}

@@ -24,7 +24,7 @@ func (p *Process) Await(probe func(context.Context) error) error {
 	for {
 		// Checked before the probe, so that the probe sees all output of a program that has ended.
 		ended := p.hasEnded()
-		err := try(probe)
+		err := Probe(probe)
 		if err == nil {
 			return nil
 		}
@@ -71,7 +71,8 @@ func (p *Process) PortTaken() bool {
 	return strings.Contains(strings.ToLower(strings.Join(p.Output(), "\n")), "address already in use")
 }
 
-func try(probe func(context.Context) error) error {
+// Probe calls probe once, with a time limit: a frozen server does not respond.
+func Probe(probe func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), probeDeadline)
 	defer cancel()
 	return probe(ctx)
