@@ -59,7 +59,8 @@ func TestMethodAndRoute(t *testing.T) {
 		"POST /payments/{id}":      {"POST", "/payments/{id}"},
 		"POST \t/payments/{id}":    {"POST", "/payments/{id}"},
 		"/payments/{id}":           {"POST", "/payments/{id}"},
-		"POST example.com/{id...}": {"POST", "example.com/{id...}"},
+		"POST example.com/{id...}": {"POST", "/{id...}"},
+		"example.com/payments/":    {"POST", "/payments/"},
 	} {
 		s := newService(t, memstore.New())
 		s.mux.Handle("/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -97,12 +98,12 @@ func TestTools(t *testing.T) {
 	t.Parallel()
 	s := newService(t, memstore.New())
 	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		r.Method, r.Pattern = storage.MethodTool, "charge"
+		r.Method, r.Pattern = storage.MethodTool, "shop/charge"
 		s.engine.Handler(http.HandlerFunc(created), policy.Methods(storage.MethodTool)).ServeHTTP(w, r)
 	})
 	s.post(t.Context(), "/", "k", "1")
-	if method, route := s.values("http.request.method"), s.values("http.route"); !slices.Equal(method, []string{"TOOL"}) || !slices.Equal(route, []string{"charge"}) {
-		t.Errorf("method %q, route %q, want TOOL and charge", method, route)
+	if method, route := s.values("http.request.method"), s.values("http.route"); !slices.Equal(method, []string{"TOOL"}) || !slices.Equal(route, []string{"shop/charge"}) {
+		t.Errorf("method %q, route %q, want TOOL and shop/charge", method, route)
 	}
 }
 

@@ -151,20 +151,19 @@ func methodOf(event *event.Event) string {
 	}
 }
 
-// routeName returns a pattern without its method, as in net/http's "POST /payments". Other
-// routers' patterns have none. The name of a call (core.Do) stays whole: "SQS payments".
+// routeName returns a pattern without its method and host, as otelhttp does: net/http's
+// "POST example.com/payments" has both. The name of a call (core.Do) or of a tool stays
+// whole: "SQS payments".
 func (l *labels) routeName() string {
 	route := l.route
-	if end := strings.IndexFunc(route, isNoCapital); l.method != storage.MethodCall && end > 0 && (route[end] == ' ' || route[end] == '\t') {
-		route = strings.TrimLeft(route[end:], " \t")
+	if path := strings.IndexByte(route, '/'); path > 0 && l.method != storage.MethodCall && l.method != storage.MethodTool {
+		route = route[path:]
 	}
 	if route == "" {
 		return unmatched
 	}
 	return text(route)
 }
-
-func isNoCapital(r rune) bool { return r < 'A' || r > 'Z' }
 
 // errorType classifies a store's error by the operator's reaction.
 func errorType(err error) string {
