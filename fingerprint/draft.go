@@ -192,6 +192,12 @@ func (d *draft) frameLength(content, length int) {
 	binary.BigEndian.PutUint64(d.text[content-frameHeader:], uint64(length))
 }
 
+// groupsBefore returns the number of groups that end before an offset into the text.
+func (d *draft) groupsBefore(offset uint32) int {
+	count, _ := slices.BinarySearchFunc(d.groups, offset, func(g group, offset uint32) int { return cmp.Compare(g.end, offset) })
+	return count
+}
+
 // cut removes the text from an offset on, and its groups.
 func (d *draft) cut(from int) {
 	d.text, d.open, d.groups = d.text[:from], d.open[:0], d.groups[:d.groupsBefore(uint32(from)+1)]

@@ -2,9 +2,7 @@ package fingerprint
 
 import (
 	"bufio"
-	"cmp"
 	"io"
-	"slices"
 )
 
 // writeSorted writes text[from:to] with its members sorted. Only the first groups of
@@ -17,12 +15,6 @@ func (d *draft) writeSorted(to io.Writer, text span, groups int) {
 	d.putSorted(d.pieces, text.from, text.to, uint32(groups))
 	_ = d.pieces.Flush() // a hash returns no errors
 	d.pieces.Reset(nil)
-}
-
-// groupsBefore returns the number of groups that end before an offset into the text.
-func (d *draft) groupsBefore(offset uint32) int {
-	count, _ := slices.BinarySearchFunc(d.groups, offset, func(g group, offset uint32) int { return cmp.Compare(g.end, offset) })
-	return count
 }
 
 // putSorted puts the sorted text[from:to]. The recursion is as deep as the groups are

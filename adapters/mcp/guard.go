@@ -16,13 +16,10 @@ import (
 // Guard guards the tools of a table. It is immutable and safe for concurrent use. One
 // guard may serve several servers, and servers that are made for each request.
 type Guard struct {
-	engine            *core.Engine
-	tools             map[string]*tool
-	rows              []policy.Declaration // in the order of the table
-	places            []KeyPlace
-	onReplay          func(*mcp.CallToolResult, *mcp.CallToolRequest) // nil: none
-	problemsAsResults bool
-	adcp              bool
+	settings
+	tools  map[string]*tool
+	rows   []policy.Declaration // in the order of the table
+	places []KeyPlace
 	// notCompared are members of the arguments that belong to a protocol's envelope.
 	notCompared []string
 }
@@ -126,7 +123,7 @@ func New(engine *core.Engine, table *policy.Table, opts ...Option) (*Guard, erro
 	case table == nil:
 		return nil, errors.New("idemmcp: the table is nil: give the table from policy.NewTable")
 	}
-	g := &Guard{engine: engine, tools: make(map[string]*tool), places: DefaultKeyPlaces(engine)}
+	g := &Guard{settings: settings{engine: engine}, tools: make(map[string]*tool), places: DefaultKeyPlaces(engine)}
 	var all []error
 	for i, opt := range opts {
 		if opt == nil {
@@ -207,7 +204,7 @@ func (g *Guard) serve(ctx context.Context, called *tool, call *mcp.CallToolReque
 			return g.shown(refusal, call), nil
 		}
 	}
-	s := &serving{guard: g, tool: called, call: call, next: schemas.next, found: called.keys.find(call)}
+	s := &serving{guard: &g.settings, tool: called, call: call, next: schemas.next, found: called.keys.find(call)}
 	request := s.request(ctx)
 	g.engine.Serve(s, request, called.route, s)
 	return s.reply(request)

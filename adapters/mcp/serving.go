@@ -22,6 +22,14 @@ import (
 // callTool is the method of MCP that calls a tool.
 const callTool = "tools/call"
 
+// settings are the parts of a guard that a call needs.
+type settings struct {
+	engine            *core.Engine
+	onReplay          func(*mcp.CallToolResult, *mcp.CallToolRequest) // nil: none
+	problemsAsResults bool
+	adcp              bool
+}
+
 // tool is a guarded tool.
 type tool struct {
 	name     string
@@ -38,7 +46,7 @@ type tool struct {
 // and the writer to which the engine responds.
 type serving struct {
 	calls.Writer
-	guard  *Guard
+	guard  *settings
 	tool   *tool
 	call   *mcp.CallToolRequest
 	next   mcp.MethodHandler
@@ -183,8 +191,8 @@ func (s *serving) reply(request *http.Request) (mcp.Result, error) {
 }
 
 // shown returns a response of the guard as the client gets it.
-func (g *Guard) shown(result *mcp.CallToolResult, call *mcp.CallToolRequest) *mcp.CallToolResult {
-	if !g.adcp {
+func (s *settings) shown(result *mcp.CallToolResult, call *mcp.CallToolRequest) *mcp.CallToolResult {
+	if !s.adcp {
 		return result
 	}
 	return enveloped(result, call)

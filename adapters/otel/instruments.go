@@ -36,8 +36,8 @@ var (
 	storeBounds = []float64{.00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5, 10}
 )
 
-func (o *Observer) makeInstruments(meter metric.Meter) error {
-	all := &o.instruments
+func newInstruments(meter metric.Meter, running, pending *runs, given *readings) (instruments, error) {
+	var all instruments
 	var failed error
 	count := func(counts effect, name, unit, description string) {
 		c, err := meter.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(description))
@@ -65,9 +65,9 @@ func (o *Observer) makeInstruments(meter metric.Meter) error {
 		failed = errors.Join(failed, err)
 		return g
 	}
-	o.running.gauge = gauge("idempotency.running", "{run}", "Runs whose handler has begun and that have not ended.")
-	o.pending.gauge = gauge("idempotency.settlement.pending", "{settlement}", "Runs whose settlement the store has not accepted yet.")
-	return errors.Join(failed, observeGauges(meter, o.pending.age, &o.readings))
+	running.gauge = gauge("idempotency.running", "{run}", "Runs whose handler has begun and that have not ended.")
+	pending.gauge = gauge("idempotency.settlement.pending", "{settlement}", "Runs whose settlement the store has not accepted yet.")
+	return all, errors.Join(failed, observeGauges(meter, pending.age, given))
 }
 
 // readings are functions of the program whose values are read at each collection, or nil.

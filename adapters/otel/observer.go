@@ -110,10 +110,11 @@ func New(opts ...Option) (*Observer, error) {
 			return nil, err
 		}
 	}
-	if err := o.makeInstruments(o.meters.Meter(scope)); err != nil {
+	all, err := newInstruments(o.meters.Meter(scope), &o.running, &o.pending, &o.readings)
+	if err != nil {
 		return nil, fmt.Errorf("idemotel: make the instruments: %w", err)
 	}
-	o.tracer = o.tracers.Tracer(scope)
+	o.instruments, o.tracer = all, o.tracers.Tracer(scope)
 	return o, nil
 }
 
