@@ -21,12 +21,7 @@ var concurrentCases = []testCase{
 		rule: "of any number of concurrent callers exactly one gets the lease, and all others get its record",
 		test: func(f *fixture) {
 			for round := range 5 {
-				winner, losers := f.race(func() storage.Claim {
-					c := of(f.claim(), key(round))
-					return c
-				})
-				f.isLease(winner, 1, false)
-				f.seeClaim(losers, winner)
+				f.race(func() storage.Claim { return of(f.claim(), key(round)) }, 1, false)
 			}
 		},
 	},
@@ -35,9 +30,7 @@ var concurrentCases = []testCase{
 		rule: "of any number of callers that try to take over an abandoned key exactly one succeeds, as the next attempt",
 		test: func(f *fixture) {
 			f.abandon(f.shortClaim())
-			winner, losers := f.race(f.takeOver)
-			f.isLease(winner, 2, true)
-			f.seeClaim(losers, winner)
+			f.race(f.takeOver, 2, true)
 		},
 	},
 	{
@@ -46,9 +39,7 @@ var concurrentCases = []testCase{
 		test: func(f *fixture) {
 			_, current := f.overtaken()
 			f.release(current)
-			winner, losers := f.race(f.takeOver)
-			f.isLease(winner, 3, false)
-			f.seeClaim(losers, winner)
+			f.race(f.takeOver, 3, false)
 		},
 	},
 	{
@@ -72,9 +63,9 @@ var concurrentCases = []testCase{
 	},
 }
 
-// race lets all callers acquire at once. It returns the only winner's lease and the
-// records that the other callers got.
-func (f *fixture) race(claim func() storage.Claim) (storage.Lease, []*storage.Record) {
+// race lets all callers acquire at once. It expects that one gets the lease of the attempt, which it returns, and that all
+// others get its record.
+func (f *fixture) race(claim func() storage.Claim, attempt uint64, tookOver bool) storage.Lease {
 	f.Helper()
 	var winners []storage.Lease
 	var losers []*storage.Record
@@ -96,16 +87,14 @@ func (f *fixture) race(claim func() storage.Claim) (storage.Lease, []*storage.Re
 	if len(winners) != 1 {
 		f.Fatalf("%d of %d callers got the lease, want 1", len(winners), callers)
 	}
-	return winners[0], losers
-}
-
-func (f *fixture) seeClaim(records []*storage.Record, winner storage.Lease) {
-	f.Helper()
-	for _, r := range records {
-		if r.State != storage.InProgress || r.Attempt != winner.Attempt || r.Abandoned() || r.LeaseLeft > winner.LockTTL {
-			f.Fatalf("a loser found %s, want attempt %d in progress", describe(r), winner.Attempt)
+	winner := winners[0]
+	f.isLease(winner, attempt, tookOver)
+	for _, r := range losers {
+		if r.State != storage.InProgress || r.Attempt != attempt || r.Abandoned() || r.LeaseLeft > winner.LockTTL {
+			f.Fatalf("a loser found %s, want attempt %d in progress", describe(r), attempt)
 		}
 	}
+	return winner
 }
 
 // completeAgainstTakeOvers lets a lease end, and then completes it while other
