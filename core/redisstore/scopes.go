@@ -17,7 +17,7 @@ const (
 
 // scopes counts the keys of scopes by scripts.
 type scopes struct {
-	// admit and keep run admitScript and keepScript over the keys of a scope.
+	// admit and keep run admitText and keepText over the keys of a scope.
 	admit, keep scopeCall
 	// counts: an engine limits scopes, so Check tries the commands of counts.
 	counts atomic.Bool
@@ -60,9 +60,9 @@ local function hold(existing)
 end
 `
 
-// admitScript returns the bound that is reached or 0, and the rest of the window. ARGV has the
+// admitText returns the bound that is reached or 0, and the rest of the window. ARGV has the
 // token, the time in milliseconds for which the place lasts, both bounds and the window.
-var admitScript = newScript(holdPlace + `
+const admitText = holdPlace + `
 local places, keys, full = tonumber(ARGV[3]), tonumber(ARGV[4]), false
 if places > 0 then
 	if redis.call('ZSCORE', KEYS[1], ARGV[1]) then
@@ -86,14 +86,14 @@ if places > 0 then
 	hold(false)
 end
 return {0, 0}
-`)
+`
 
-// keepScript renews a place for a number of milliseconds, or ends it for 0.
-var keepScript = newScript(holdPlace + `
+// keepText renews a place for a number of milliseconds, or ends it for 0.
+const keepText = holdPlace + `
 if ttl > 0 then
 	hold(true)
 else
 	redis.call('ZREM', KEYS[1], ARGV[1])
 end
 return {0, 0}
-`)
+`

@@ -206,3 +206,6 @@ if KEYS[2] then
 end
 return 1
 `)
+
+// The scripts of scopes.
+var admitScript, keepScript = newScript(admitText), newScript(keepText)
