@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -145,9 +144,7 @@ func payment(key string, changes ...func(*http.Request)) *http.Request {
 }
 
 func post(target, key, body string, changes ...func(*http.Request)) *http.Request {
-	r := httptest.NewRequest(http.MethodPost, target, strings.NewReader(body))
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set(core.KeyHeader, key)
+	r := testkit.Post(context.Background(), target, key, body)
 	for _, change := range changes {
 		change(r)
 	}

@@ -96,13 +96,11 @@ func largeUpload(size int) largeBody {
 }
 
 func (b largeBody) send(handler http.Handler, text []byte) *httptest.ResponseRecorder {
-	w := httptest.NewRecorder()
 	r := httptest.NewRequest(http.MethodPost, "/payments", bytes.NewReader(text))
 	r.Header.Set("Authorization", "Bearer alice")
 	r.Header.Set("Content-Type", b.mediaType)
 	r.Header.Set(core.KeyHeader, "k")
-	handler.ServeHTTP(w, r)
-	return w
+	return testkit.Serve(handler, r)
 }
 
 // Case 87: a body of known length costs at most 2.5 times its length in memory, at a
@@ -186,7 +184,7 @@ func TestAnnouncedBodyIsNotTrusted(t *testing.T) { //nolint:paralleltest // othe
 		r.ContentLength = announced
 		var w *httptest.ResponseRecorder
 		allocated := allocatedBy(func() {
-			w = sendTo(s.handler, r)
+			w = testkit.Serve(s.handler, r)
 		})
 		wantCode(t, w, http.StatusBadRequest, problem.BodyUnreadable)
 		if most := int64(128<<10 + 10*sent); allocated > most {

@@ -49,7 +49,7 @@ func TestPanickingObserverChangesNothing(t *testing.T) {
 			broken := engine.Handler(responding(http.StatusInternalServerError))
 			endless := engine.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }), policy.MaxRun(time.Second))
 			send := func(handler http.Handler, key string) *httptest.ResponseRecorder {
-				return sendTo(handler, newPost(t.Context(), key, payment))
+				return testkit.Serve(handler, newPost(t.Context(), key, payment))
 			}
 			wantFirst(t, send(slow, "plain"))
 			wantReplay(t, send(slow, "plain"))
@@ -209,13 +209,13 @@ func TestPanickingScopeAndRecoverFunc(t *testing.T) {
 		claimOfAnotherVersion(t, store, time.Second)
 		advance(2 * time.Second)
 		for _, broken = range []string{"scope", "recover"} {
-			if value := recovered(func() { sendTo(handler, newPost(t.Context(), "k", payment)) }); value != broken+" bug" {
+			if value := recovered(func() { testkit.Serve(handler, newPost(t.Context(), "k", payment)) }); value != broken+" bug" {
 				t.Errorf("the panic of %s became %v", broken, value)
 			}
 			advance(time.Second)
 		}
 		broken = ""
-		wantFirst(t, sendTo(handler, newPost(t.Context(), "k", payment)))
+		wantFirst(t, testkit.Serve(handler, newPost(t.Context(), "k", payment)))
 		if n := seen.count(event.CallbackPanicked); n != 2 {
 			t.Errorf("%d events report the panics: %v", n, seen.results())
 		}

@@ -81,7 +81,7 @@ func TestEqualBytesNeedNoClaim(t *testing.T) {
 		s := newService(t, store, created, opts...)
 		send := func(body string, claims int64) *httptest.ResponseRecorder {
 			t.Helper()
-			w := sendTo(s.handler, row.request(body))
+			w := testkit.Serve(s.handler, row.request(body))
 			wantCalls(t, &store.asked, claims)
 			return w
 		}

@@ -112,15 +112,15 @@ func TestScopeFailures(t *testing.T) {
 		"fails":           core.ScopeBy(func(*http.Request) (string, error) { return "alice", errors.New("session store down") }),
 	}, func(t *testing.T, scope core.Scope) {
 		engine := engineFor(t, memstore.New(), scope, core.WithObserver(&events{}))
-		wantCode(t, sendTo(engine.Handler(http.HandlerFunc(created)), newPost(t.Context(), "k", payment)), http.StatusUnauthorized, problem.PrincipalMissing)
+		wantCode(t, testkit.Serve(engine.Handler(http.HandlerFunc(created)), newPost(t.Context(), "k", payment)), http.StatusUnauthorized, problem.PrincipalMissing)
 	})
 }
 
 func TestSharedScopeIsTheOptOut(t *testing.T) {
 	t.Parallel()
 	handler := engineOf(t, memstore.New()).Handler(http.HandlerFunc(created))
-	wantFirst(t, sendTo(handler, newPost(t.Context(), "k", payment)))
-	wantReplay(t, sendTo(handler, newPost(t.Context(), "k", payment)))
+	wantFirst(t, testkit.Serve(handler, newPost(t.Context(), "k", payment)))
+	wantReplay(t, testkit.Serve(handler, newPost(t.Context(), "k", payment)))
 }
 
 func TestOwnProblemWriterAndReplayHeader(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -28,7 +29,7 @@ func logged(t *testing.T, handle http.HandlerFunc, requests ...*http.Request) (s
 	engine := engineFor(t, memstore.New(), core.ScopeBy(bearer), core.WithInstance("pod-1"), core.WithObserver(event.Log(logger)))
 	handler := engine.Handler(handle, policy.Required(false))
 	for _, r := range requests {
-		sendTo(handler, r)
+		testkit.Serve(handler, r)
 	}
 	text := out.String()
 	var lines []map[string]any
@@ -123,7 +124,7 @@ func TestOneLineForAnUnreachableStore(t *testing.T) {
 	store.acquire = failUnapplied
 	engine := engineOf(t, store, core.WithObserver(event.Log(slog.New(slog.NewTextHandler(&out, nil)))))
 	defer abort(engine) // ends the release of the claim
-	sendTo(engine.Handler(http.HandlerFunc(created)), newPost(t.Context(), "k", payment))
+	testkit.Serve(engine.Handler(http.HandlerFunc(created)), newPost(t.Context(), "k", payment))
 	wantLine(t, out.String(), "level=WARN", "result=unavailable", "status=503", `error="connection refused"`,
 		"record="+engine.StorageKey("\x00shared", http.MethodPost, "/payments", "k"))
 }
@@ -231,7 +232,7 @@ func TestEventNamesTheRoute(t *testing.T) {
 	mux.Handle("POST /members/{id}", s.handler)
 	r := newPost(t.Context(), "k", payment)
 	r.URL.Path = "/members/17"
-	sendTo(mux, r)
+	testkit.Serve(mux, r)
 	for _, event := range s.events.seen() {
 		if event.Route != "POST /members/{id}" || event.Endpoint() != "POST /members/{id}" {
 			t.Errorf("route %q, endpoint %q", event.Route, event.Endpoint())

@@ -17,6 +17,7 @@ import (
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/fingerprint"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -136,21 +137,12 @@ func bearer(r *http.Request) (string, error) {
 
 // post sends a payment under a key and returns the response.
 func (s *service) post(ctx context.Context, key, body string) *httptest.ResponseRecorder {
-	return sendTo(s.handler, newPost(ctx, key, body))
-}
-
-// sendTo sends a request to a handler and returns the response.
-func sendTo(handler http.Handler, r *http.Request) *httptest.ResponseRecorder {
-	w := httptest.NewRecorder()
-	handler.ServeHTTP(w, r)
-	return w
+	return testkit.Serve(s.handler, newPost(ctx, key, body))
 }
 
 func newPost(ctx context.Context, key, body string) *http.Request {
-	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/payments", strings.NewReader(body))
+	r := testkit.Post(ctx, "/payments", key, body)
 	r.Header.Set("Authorization", "Bearer alice")
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set(core.KeyHeader, key)
 	return r
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 	"time"
 
@@ -52,12 +51,7 @@ func (g *goldenRun) serve(t *testing.T, engine *core.Engine, charge func() (int,
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	}))
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, g.Path, strings.NewReader(g.Body))
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Idempotency-Key", g.Key)
-	w := httptest.NewRecorder()
-	handler.ServeHTTP(w, r)
-	return w
+	return testkit.Serve(handler, testkit.Post(t.Context(), g.Path, g.Key, g.Body))
 }
 
 // made returns the request with what today's engine makes of it.

@@ -186,7 +186,7 @@ func TestRoutesAreKnown(t *testing.T) {
 
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/payments/7", http.NoBody)
 	r.Header.Set(core.KeyHeader, "k1")
-	sendTo(mux, r)
+	testkit.Serve(mux, r)
 
 	routes := engine.Routes()
 	if len(routes) != 2 {

@@ -107,10 +107,9 @@ func newLimited(t *testing.T, store storage.Store, limit core.ScopeLimit, handle
 
 // postOf is post of another client.
 func (s *service) postOf(client, key string) *httptest.ResponseRecorder {
-	r, w := newPost(context.Background(), key, payment), httptest.NewRecorder()
+	r := newPost(context.Background(), key, payment)
 	r.Header.Set("Authorization", "Bearer "+client)
-	s.handler.ServeHTTP(w, r)
-	return w
+	return testkit.Serve(s.handler, r)
 }
 
 func wantLimited(t *testing.T, w *httptest.ResponseRecorder, retryAfter string) {

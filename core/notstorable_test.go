@@ -16,6 +16,7 @@ import (
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -83,7 +84,7 @@ func TestRefusedResponseIsLogged(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder
 	engine := engineOf(t, newNarrowStore(), core.WithObserver(event.Log(slog.New(slog.NewTextHandler(&log, nil)))))
-	sendTo(engine.Handler(http.HandlerFunc(long)), newPost(t.Context(), "k", payment))
+	testkit.Serve(engine.Handler(http.HandlerFunc(long)), newPost(t.Context(), "k", payment))
 	const want = "data too long for column body: 200 bytes"
 	if lines := strings.Count(log.String(), want); lines != 1 || !strings.Contains(log.String(), "level=WARN") {
 		t.Errorf("want one warning with %q, and the log is\n%s", want, log.String())

@@ -45,7 +45,7 @@ func TestObserveChangesNothing(t *testing.T) {
 	for _, r := range []*http.Request{
 		newPost(t.Context(), "k", payment), newPost(t.Context(), "k", payment), newPost(t.Context(), "k", `{}`), keyless, foreign,
 	} {
-		w := sendTo(s.handler, r)
+		w := testkit.Serve(s.handler, r)
 		wantFirst(t, w)
 	}
 	s.wantRuns(t, 5)
@@ -131,7 +131,7 @@ func TestObserveLeavesTheBody(t *testing.T) {
 		}, policy.ObserveOnly(true), policy.MaxRequestBytes(8))
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/payments", row.body)
 		r.Header = newPost(t.Context(), "k", payment).Header
-		wantFirst(t, sendTo(s.handler, r))
+		wantFirst(t, testkit.Serve(s.handler, r))
 		if refused := s.events.count(event.Refused) == 1; refused != (len(row.want) > 8 || row.err != nil) {
 			t.Errorf("the events are %v", s.events.results())
 		}
@@ -173,7 +173,7 @@ func TestObserveOnlyIsForEveryRoute(t *testing.T) {
 	engine := engineFor(t, memstore.New(), core.ScopeBy(bearer), core.WithObserver(seen), core.WithObserveOnly())
 	handler := engine.Handler(engine.Handler(http.HandlerFunc(created))) // two guards
 	for range 2 {
-		w := sendTo(handler, newPost(t.Context(), "k", payment))
+		w := testkit.Serve(handler, newPost(t.Context(), "k", payment))
 		wantFirst(t, w)
 	}
 	if got := seen.results(); !slices.Equal(got, []event.Result{event.Execute, event.Completed, event.Replay}) {
@@ -279,7 +279,7 @@ func TestObserverReadsTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine := engineOf(t, memstore.New(), core.WithObserver(tracing{}))
 		observes := policy.ObserveOnly(true)
-		wantFirst(t, sendTo(engine.Handler(http.HandlerFunc(created), observes), newPost(t.Context(), "k", payment)))
+		wantFirst(t, testkit.Serve(engine.Handler(http.HandlerFunc(created), observes), newPost(t.Context(), "k", payment)))
 		call := core.Call{Scope: "s", Name: "charge", Key: "k", Route: engine.MustRoute(observes)}
 		_, _, err := core.Do(t.Context(), engine, call, func(context.Context) (int, error) { return 1, nil })
 		if err != nil {

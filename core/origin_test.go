@@ -33,7 +33,7 @@ func TestRecordsSayWhereTheyComeFrom(t *testing.T) {
 	engine := engineOf(t, store, core.WithInstance("pod-1"), core.WithTrace(spanOf))
 	mux := http.NewServeMux()
 	mux.Handle("POST /payments", engine.Handler(http.HandlerFunc(created)))
-	sendTo(mux, newPost(context.WithValue(t.Context(), spanKey{}, "trace-span"), "k", payment))
+	testkit.Serve(mux, newPost(context.WithValue(t.Context(), spanKey{}, "trace-span"), "k", payment))
 	want := storage.Origin{Route: "POST /payments", Holder: "pod-1", KeyHash: event.KeyHash("k"), Trace: "trace-span"}
 	if want.Program = store.claims[0].Origin.Program; len(want.Program) != 8 {
 		t.Errorf("the claim names the program by %q", want.Program)
@@ -115,7 +115,7 @@ func TestTraceThatPanics(t *testing.T) {
 	t.Parallel()
 	seen, store := &events{}, &recording{Store: memstore.New()}
 	engine := engineOf(t, store, core.WithObserver(seen), core.WithTrace(func(context.Context) string { panic("a bug") }))
-	w := sendTo(engine.Handler(http.HandlerFunc(created)), newPost(t.Context(), "k", payment))
+	w := testkit.Serve(engine.Handler(http.HandlerFunc(created)), newPost(t.Context(), "k", payment))
 	wantFirst(t, w)
 	if store.leases[0].Origin.Trace != "" || seen.count(event.CallbackPanicked) != 1 {
 		t.Errorf("the trace is %q, the events are %v", store.leases[0].Origin.Trace, seen.results())
@@ -194,7 +194,7 @@ func TestReplaysNameTheTraceOfTheirRun(t *testing.T) {
 		engine := engineOf(t, store, core.WithTrace(spanOf), core.WithObserver(seen))
 		handler := engine.Handler(http.HandlerFunc(created))
 		send := func(key, span string) {
-			sendTo(handler, newPost(context.WithValue(t.Context(), spanKey{}, span), key, payment))
+			testkit.Serve(handler, newPost(context.WithValue(t.Context(), spanKey{}, span), key, payment))
 		}
 		send("stored", "first")
 		send("stored", "second")
@@ -237,8 +237,7 @@ func TestTwoServicesWithoutANameAreReported(t *testing.T) {
 		return engineOf(t, store, append(options, core.WithInstance("pod-1"), core.WithObserver(seen))...).Handler(http.HandlerFunc(created))
 	}
 	send := func(handler http.Handler, key string) *httptest.ResponseRecorder {
-		w := sendTo(handler, newPost(t.Context(), key, payment))
-		return w
+		return testkit.Serve(handler, newPost(t.Context(), key, payment))
 	}
 	var others, own, named events
 	other, mine := serve(ofAnotherProgram{store}, &others), serve(store, &own)

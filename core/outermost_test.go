@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // twice writes a second status, which net/http ignores.
@@ -34,7 +35,7 @@ func TestPanicOutsideIsNotTheHandlers(t *testing.T) {
 type inProcess struct{ handler http.Handler }
 
 func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
-	w := sendTo(p.handler, r)
+	w := testkit.Serve(p.handler, r)
 	return w.Result(), nil
 }
 
@@ -44,7 +45,7 @@ func TestProxyOutsideHoldsNoFlush(t *testing.T) {
 	s := newService(t, memstore.New(), createdAsStream)
 	proxy := &httputil.ReverseProxy{Rewrite: func(*httputil.ProxyRequest) {}, Transport: inProcess{s.handler}}
 	for _, want := range []int{http.StatusCreated, http.StatusConflict} {
-		w := sendTo(proxy, newPost(t.Context(), "k", payment))
+		w := testkit.Serve(proxy, newPost(t.Context(), "k", payment))
 		if w.Code != want {
 			t.Errorf("got %d %s, want %d", w.Code, w.Body, want)
 		}

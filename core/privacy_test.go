@@ -70,7 +70,7 @@ func withoutNoise(_ []string, attr slog.Attr) slog.Attr {
 
 // send returns the response's body if it is a problem, and everything logged so far.
 func (o *outside) send(r *http.Request) (problem string, log string) {
-	w := sendTo(o.handler, r)
+	w := testkit.Serve(o.handler, r)
 	if w.Header().Get("Content-Type") == "application/problem+json" {
 		problem = w.Body.String()
 	}

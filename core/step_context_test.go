@@ -277,7 +277,7 @@ func TestStepsOfRequestsThatPass(t *testing.T) {
 					if row.key == "" {
 						r.Header.Del(core.KeyHeader)
 					}
-					sendTo(s.handler, r)
+					testkit.Serve(s.handler, r)
 				}
 				if calls != 2 || store.extends.Load() != 0 {
 					t.Errorf("%d calls of the function, %d of the store", calls, store.extends.Load())

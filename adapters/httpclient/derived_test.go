@@ -3,13 +3,13 @@ package httpclient_test
 import (
 	"context"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/oncekey/oncekey/adapters/httpclient"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // orders is a guarded service whose handler calls the shop. It responds with 500, so that
@@ -30,9 +30,7 @@ func orders(t *testing.T, handle func(context.Context)) func(key string) {
 		w.WriteHeader(http.StatusInternalServerError)
 	}))
 	return func(key string) {
-		request := httptest.NewRequest(http.MethodPost, "/orders", strings.NewReader("{}"))
-		request.Header.Set("Idempotency-Key", key)
-		handler.ServeHTTP(httptest.NewRecorder(), request)
+		testkit.Serve(handler, testkit.Post(context.Background(), "/orders", key, "{}"))
 	}
 }
 

@@ -143,11 +143,9 @@ const payment = `{"amount":4200,"order":"o-1","nonce":1}`
 func (s *service) pay(key, do string) { s.request("/payments", key, do, payment) }
 
 func (s *service) request(path, key, do, body string) {
-	r := httptest.NewRequestWithContext(s.Context(), http.MethodPost, path, strings.NewReader(body))
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set(core.KeyHeader, key)
+	r := testkit.Post(s.Context(), path, key, body)
 	r.Header.Set("Do", do)
-	s.mux.ServeHTTP(httptest.NewRecorder(), r)
+	testkit.Serve(s.mux, r)
 }
 
 // id is the storage key of a payment.

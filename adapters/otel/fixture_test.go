@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -223,10 +222,9 @@ func (s *service) guard(pattern string, handle http.HandlerFunc, opts ...policy.
 
 // post sends a payment under a key.
 func (s *service) post(ctx context.Context, path, key, body string) {
-	r := httptest.NewRequestWithContext(ctx, http.MethodPost, path, strings.NewReader(body))
+	r := testkit.Post(ctx, path, key, body)
 	r.Header.Set("Authorization", "Bearer secret-scope")
-	r.Header.Set(core.KeyHeader, key)
-	s.mux.ServeHTTP(httptest.NewRecorder(), r)
+	testkit.Serve(s.mux, r)
 }
 
 func bearer(r *http.Request) (string, error) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
@@ -22,6 +21,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
 	faultproxy "github.com/oncekey/oncekey/internal/testkit/proxy"
 	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
@@ -160,10 +160,8 @@ func TestFarServer(t *testing.T) {
 	const keys, few = 13, 60 // tries more; without its connections no request is ever served
 	tries := 0
 	for served := 0; served < keys && tries < keys+few; tries++ {
-		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/payments", nil)
-		request.Header.Set("Idempotency-Key", fmt.Sprint("key", served))
-		response := httptest.NewRecorder()
-		if handler.ServeHTTP(response, request); response.Code == http.StatusCreated {
+		response := testkit.Serve(handler, testkit.Post(t.Context(), "/payments", fmt.Sprint("key", served), "{}"))
+		if response.Code == http.StatusCreated {
 			served++
 		} else {
 			<-time.After(time.Second) // its Retry-After

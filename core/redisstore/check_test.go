@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -182,10 +181,7 @@ func TestRequestsToAStoreThatCannotSettle(t *testing.T) {
 				w.WriteHeader(http.StatusCreated)
 			}), policy.OnStoreError(mode), policy.StoreTimeout(time.Minute)) // a late reply is no missing right
 			for n := range 20 {
-				request := httptest.NewRequest(http.MethodPost, "/payments", strings.NewReader("{}"))
-				request.Header.Set("Idempotency-Key", fmt.Sprint("key-", n))
-				response := httptest.NewRecorder()
-				handler.ServeHTTP(response, request)
+				response := testkit.Serve(handler, testkit.Post(t.Context(), "/payments", fmt.Sprint("key-", n), "{}"))
 				if response.Code != http.StatusServiceUnavailable {
 					t.Errorf("request %d got %d, want 503", n, response.Code)
 				}

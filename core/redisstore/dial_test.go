@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -83,10 +82,8 @@ func TestEventOfARefusedConnection(t *testing.T) {
 	observer := observe(func(event event.Event) { reported = append(reported, event.Err) })
 	guard, err := core.New(redisstore.New(rdb), core.SharedScope, core.WithObserver(observer))
 	must(t, err)
-	request := httptest.NewRequest(http.MethodPost, "/payments", strings.NewReader("{}"))
-	request.Header.Set("Idempotency-Key", "key")
-	response := httptest.NewRecorder()
-	guard.Handler(http.NotFoundHandler(), policy.StoreTimeout(time.Minute)).ServeHTTP(response, request)
+	handler := guard.Handler(http.NotFoundHandler(), policy.StoreTimeout(time.Minute))
+	response := testkit.Serve(handler, testkit.Post(t.Context(), "/payments", "key", "{}"))
 	if response.Code != http.StatusServiceUnavailable || !errors.Is(errors.Join(reported...), syscall.ECONNREFUSED) {
 		t.Errorf("the status is %d, and the events have %v: want 503 and ECONNREFUSED", response.Code, reported)
 	}

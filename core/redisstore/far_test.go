@@ -4,12 +4,11 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 	faultproxy "github.com/oncekey/oncekey/internal/testkit/proxy"
 	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
@@ -41,11 +41,7 @@ func TestFarServerIsReached(t *testing.T) {
 	key := 0
 	ask := func() int {
 		key++
-		request := httptest.NewRequest(http.MethodPost, "/payments", strings.NewReader("{}"))
-		request.Header.Set("Idempotency-Key", "key-"+strconv.Itoa(key))
-		response := httptest.NewRecorder()
-		handler.ServeHTTP(response, request)
-		return response.Code
+		return testkit.Serve(handler, testkit.Post(t.Context(), "/payments", fmt.Sprint("key-", key), "{}")).Code
 	}
 	// Without its connections no request is ever served. On a busy machine most are late, for
 	// a minute and more.

@@ -5,7 +5,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/sealedstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -67,11 +67,7 @@ func (p *pod) expect(t *testing.T, path, body string, status int, response strin
 // post posts a body, compares status and response, and returns the response's header.
 func post(t *testing.T, handler http.Handler, path, body string, status int, response string) http.Header {
 	t.Helper()
-	request := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
-	request.Header.Set(core.KeyHeader, "key")
-	request.Header.Set("Content-Type", "application/json")
-	w := httptest.NewRecorder()
-	handler.ServeHTTP(w, request)
+	w := testkit.Serve(handler, testkit.Post(t.Context(), path, "key", body))
 	if w.Code != status || !strings.Contains(w.Body.String(), response) {
 		t.Errorf("POST %s got %d %s, want %d and %q", path, w.Code, w.Body, status, response)
 	}

@@ -3,12 +3,11 @@ package tieredstore_test
 import (
 	"io"
 	"net/http"
-	"net/http/httptest"
-	"strings"
 	"testing"
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -28,10 +27,7 @@ func TestEngineWithOneTierDown(t *testing.T) {
 	closed, open := guard.Handler(pay), guard.Handler(pay, policy.OnStoreError(policy.FailOpen))
 	expect := func(handler http.Handler, key string, status int, replayed string) {
 		t.Helper()
-		request := httptest.NewRequest(http.MethodPost, "/payments", strings.NewReader("{}"))
-		request.Header.Set("Idempotency-Key", key)
-		answer := httptest.NewRecorder()
-		handler.ServeHTTP(answer, request)
+		answer := testkit.Serve(handler, testkit.Post(t.Context(), "/payments", key, "{}"))
 		if marked := answer.Header().Get("X-Idempotent-Replay"); answer.Code != status || marked != replayed {
 			t.Errorf("key %s got %d, replayed %q: want %d, %q", key, answer.Code, marked, status, replayed)
 		}

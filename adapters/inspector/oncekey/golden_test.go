@@ -2,13 +2,13 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -96,11 +96,9 @@ func (s *shop) pay(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *shop) post(key, body string) {
-	r := httptest.NewRequest(http.MethodPost, "/payments", strings.NewReader(body))
+	r := testkit.Post(context.Background(), "/payments", key, body)
 	r.Header.Set("Authorization", "alice")
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set(core.KeyHeader, key)
-	s.mux.ServeHTTP(httptest.NewRecorder(), r)
+	testkit.Serve(s.mux, r)
 }
 
 // tradingDay is a completed key, an abandoned one, one in flight and a declined one.

@@ -16,6 +16,7 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -79,16 +80,13 @@ func (r response) String() string {
 }
 
 func (c *client) send(amount int) (got response) {
-	r := httptest.NewRequestWithContext(c.Context(), http.MethodPost, c.pathOf(), strings.NewReader(c.bodyOf(amount)))
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set(core.KeyHeader, "k")
 	w := httptest.NewRecorder()
 	defer func() {
 		if value := recover(); value != nil { // net/http then closes the connection
 			got = response{lost: true}
 		}
 	}()
-	c.handler.ServeHTTP(w, r)
+	c.handler.ServeHTTP(w, testkit.Post(c.Context(), c.pathOf(), "k", c.bodyOf(amount)))
 	got = response{status: w.Code, body: w.Body.String(), replay: w.Header().Get(c.engine.ReplayHeader()) != ""}
 	if w.Header().Get("Content-Type") == "application/problem+json" {
 		var refusal problem.Problem
