@@ -197,24 +197,31 @@ func TestHandlerThatEndedItsTransaction(t *testing.T) {
 // Without a transaction no handler runs, and the key is released for the next try.
 func TestTransactionThatCannotBegin(t *testing.T) {
 	t.Parallel()
-	testkit.EachInBubble(t, map[string]func(func() error) error{
-		"it fails": failUnapplied,
-		"it hangs": func(apply func() error) error {
+	type row struct {
+		begin func(func() error) error
+		late  bool
+	}
+	testkit.EachInBubble(t, map[string]row{
+		"it fails": {begin: failUnapplied},
+		"it hangs": {late: true, begin: func(apply func() error) error {
 			for apply() == nil {
 				advance(time.Millisecond)
 			}
 			return apply()
-		},
-		"it comes too late": func(func() error) error {
+		}},
+		"it comes too late": {late: true, begin: func(func() error) error {
 			advance(time.Minute)
 			return nil
-		},
-	}, func(t *testing.T, begin func(func() error) error) {
+		}},
+	}, func(t *testing.T, row row) {
 		b := newBank()
-		b.set(&b.begin)(begin)
+		b.set(&b.begin)(row.begin)
 		s := newBankService(t, b, deposit)
 		wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, problem.StoreUnavailable)
 		s.wantRuns(t, 0)
+		if err := s.events.last(event.Unavailable).Err; errors.Is(err, context.DeadlineExceeded) != row.late {
+			t.Errorf("the request is unavailable for %v", err)
+		}
 		b.set(&b.begin)(nil)
 		wantFirst(t, s.post(t.Context(), "k", payment))
 		shutdown(t, s)

@@ -154,9 +154,11 @@ func (h *Hold) BeginTransaction() (handler context.Context, err error) {
 	ctx, cancel := context.WithCancel(h.run.Context())
 	tooLate := time.AfterFunc(h.policy.StoreTimeout, cancel)
 	handler, tx, err := h.ledger.store.begin(ctx, h.Lease)
-	if err == nil && !tooLate.Stop() {
-		h.tx = tx
-		h.rollback()
+	if !tooLate.Stop() { // so the error is the end of StoreTimeout, which the store knows as a cancellation
+		if err == nil {
+			h.tx = tx
+			h.rollback()
+		}
 		err = context.DeadlineExceeded
 	}
 	if err != nil {
