@@ -204,3 +204,14 @@ func (c *capture) beforeHijack() error {
 		return c.recordUnreplayable(http.StatusSwitchingProtocols)
 	}
 }
+
+// CloseNotify implements http.CloseNotifier, without which gin's Stream panics in a gin.Engine
+// inside of the guard. The channel of a writer that cannot tell never receives.
+func (c *capture) CloseNotify() <-chan bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.custody == done {
+		return nil
+	}
+	return wire.CloseNotify(c.w)
+}

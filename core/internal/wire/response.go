@@ -46,6 +46,14 @@ func Supports[T any](w http.ResponseWriter) bool {
 	return ok
 }
 
+// CloseNotify returns the channel of the innermost writer for the end of its connection, or nil.
+func CloseNotify(w http.ResponseWriter) <-chan bool {
+	if connection, ok := connectionOf(w).(http.CloseNotifier); ok { //nolint:staticcheck // gin still asks for it
+		return connection.CloseNotify()
+	}
+	return nil
+}
+
 // connectionOf returns the innermost writer.
 func connectionOf(w http.ResponseWriter) http.ResponseWriter {
 	for {
