@@ -189,4 +189,24 @@ var lateCases = []planned{
 			Calls: []CallFault{{Op: Complete, Mode: Hang}, {Op: Complete, N: 1, Mode: Hang}},
 		},
 	},
+	{
+		// While the release of a run hangs, an earlier claim of its request is given back once more.
+		// The process does not take that for the settlement, and the place ends with its lease.
+		name: "an earlier claim is given back while a release hangs",
+		plan: Plan{
+			Policy: with(func(p *Policy) { p.LockTTL, p.StoreTimeout, p.Wait = time.Second, 500*ms, 10*time.Second }),
+			Pods:   pods(1),
+			Limit:  core.ScopeLimit{InFlight: 1},
+			Requests: []Request{
+				{ID: 0, At: 2 * ms},
+				{ID: 1, At: 10 * ms, Handler: []Step{{Do: Respond, N: 500}}},
+			},
+			Calls: []CallFault{
+				{Request: 1, Op: Release, N: 1, Mode: HangAfter},
+				{Request: 0, Op: LeavePlace, Mode: HangAfter},
+				{Request: 0, Op: Admit, Mode: Slow, For: 1100 * ms},
+			},
+			Outages: []Outage{{Pod: 0, Kind: Partition, From: 900 * ms, For: 720 * ms}},
+		},
+	},
 }

@@ -60,4 +60,24 @@ var reconcilerCases = []planned{
 			Reconcilers: []Reconciler{changed(patientReconciler(0, Fails, Again), func(r *Reconciler) { r.Backoff, r.MaxAttempts, r.For = 10*ms, 3, 2*time.Second })},
 		},
 	},
+	{
+		// An operator has forgotten the first response. The process replays one that its reconciler has
+		// found, and that the store has not confirmed: it belongs to the second life of the key.
+		name: "a response is found after the first was forgotten",
+		plan: Plan{
+			Policy: with(func(p *Policy) { p.LockTTL, p.StoreTimeout = time.Second, 100*ms }),
+			Pods:   pods(1),
+			Requests: []Request{
+				{ID: 0, At: 100 * ms, Handler: []Step{{Do: Effect}}},
+				{ID: 1, At: 1500 * ms, Handler: []Step{{Do: MarkUncertain}}},
+				{ID: 2, At: 2500 * ms},
+			},
+			Operations:  []Operation{{At: 400 * ms, Pause: 400 * ms, Forget: true}},
+			Reconcilers: []Reconciler{changed(patientReconciler(0, Truth), func(r *Reconciler) { r.From, r.Takes, r.Responds = 1900*ms, 350*ms, true })},
+			Calls: []CallFault{
+				{Request: questionID, Op: Complete, Mode: SlowBack, For: 2600 * ms},
+				{Request: questionID, Op: Complete, N: 1, Mode: SlowBack, For: 2600 * ms},
+			},
+		},
+	},
 }

@@ -246,7 +246,8 @@ func (j *judge) places(r *run) {
 // settledBy reports whether the process knows at a time that its run is settled.
 func (r *run) settledBy(at time.Duration) bool {
 	return slices.ContainsFunc(r.calls, func(c storeCall) bool {
-		settles := c.op == Complete || c.op == Commit || c.op == Release || c.op == Abandon
+		// A Release that finds no lease may give an earlier claim back.
+		settles := c.op == Complete || c.op == Commit || c.op == Release && c.word == "released" || c.op == Abandon
 		return settles && c.err == nil && c.ended <= at && r.stopped != nil && c.began >= r.stopped.At
 	})
 }

@@ -117,11 +117,20 @@ func (j *judge) responses(x, y *Fact) {
 }
 
 // lifeOf is the life of the key in which a response was made.
-func (j *judge) lifeOf(shown *Fact) int {
-	if shown.Text == recovered {
-		return j.runs[shown.Request].life
+func (j *judge) lifeOf(shown *Fact) (life int) {
+	request := j.runs[shown.Request]
+	switch {
+	case shown.Text != recovered:
+		return j.runs[shown.Source].life
+	case len(request.begun[Acquire]) > 0:
+		return request.life
 	}
-	return j.runs[shown.Source].life
+	for _, r := range j.order { // replayed from a lease of the process, without the store
+		if r.key == request.key && r.pod == request.pod && r.granted() > 0 && r.granted() < shown.Since {
+			life = max(life, r.life)
+		}
+	}
+	return life
 }
 
 // deferred reports whether the response left before the store confirmed it. A replay

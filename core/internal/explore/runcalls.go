@@ -13,6 +13,7 @@ type storeCall struct {
 	began, ended time.Duration
 	faulty       bool
 	err          error
+	word         string // the store's verdict
 }
 
 // reached reports whether the call reached the store between two times.
@@ -41,7 +42,7 @@ func (r *run) called(p *Plan, f *Fact) {
 			r.aged = append(r.aged, f)
 		}
 	default:
-		r.calls = append(r.calls, storeCall{f.Op, r.begun[f.Op][f.N], f.At, f.has(Faulty), f.Err})
+		r.calls = append(r.calls, storeCall{f.Op, r.begun[f.Op][f.N], f.At, f.has(Faulty), f.Err, f.Text})
 		r.returned(p, f)
 	}
 }
