@@ -80,4 +80,19 @@ var reconcilerCases = []planned{
 			},
 		},
 	},
+	{
+		// The store refuses the response for good, and the call without it hangs until the lease has
+		// ended. The client has its response, and a reconciler, which has found no effect, releases the key.
+		name: "a refused response is lost to a reconciler",
+		plan: Plan{
+			Policy:      with(func(p *Policy) { p.LockTTL, p.StoreTimeout = 300*ms, 500*ms }),
+			Pods:        pods(2),
+			Requests:    []Request{{ID: 0, Pod: 1, At: ms, Refused: true}},
+			Reconcilers: []Reconciler{changed(patientReconciler(0, Truth), func(r *Reconciler) { r.After = ms })},
+			Calls: []CallFault{
+				{Op: Complete, Mode: PanicAfter},
+				{Op: Complete, N: 2, Mode: Hang},
+			},
+		},
+	},
 }

@@ -1,6 +1,11 @@
 package explore
 
-import "time"
+import (
+	"errors"
+	"time"
+
+	"github.com/oncekey/oncekey/core/storage"
+)
 
 // pair judges two requests together.
 func (j *judge) pair(a, b *run) {
@@ -174,7 +179,8 @@ func (j *judge) cutOff(since time.Duration, source *run) bool {
 	for _, c := range source.calls {
 		switch c.op {
 		case Complete:
-			if c.reached(since, until-j.plan.real.slack) {
+			// A response that the store refuses for good is left out of the next call, which may fail.
+			if c.reached(since, until-j.plan.real.slack) && !errors.Is(c.err, storage.ErrNotStorable) {
 				return false
 			}
 			failed = failed || c.faulty
