@@ -12,6 +12,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/system/service"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -55,14 +56,14 @@ func guarded(t *testing.T, store storage.Store, effect write, opts ...policy.Opt
 // direct sends requests without a network.
 func direct(handler http.Handler) post {
 	return func(ctx context.Context, key string) answer {
-		response := service.Serve(handler, request(ctx, "/payments", key)).Result()
+		response := testkit.Serve(handler, request(ctx, "/payments", key)).Result()
 		defer response.Body.Close()
 		return read(response)
 	}
 }
 
 func request(ctx context.Context, url, key string) *http.Request {
-	return service.Request(ctx, url, key, `{"amount":4200}`)
+	return testkit.Post(ctx, url, key, `{"amount":4200}`)
 }
 
 // read returns the answer in a response.

@@ -127,9 +127,9 @@ func (s *shop) pay(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *shop) post(key, body string) *httptest.ResponseRecorder {
-	r := service.Request(s.Context(), "/payments", key, body)
+	r := testkit.Post(s.Context(), "/payments", key, body)
 	r.Header.Set("Authorization", "alice")
-	return service.Serve(s.guarded, r)
+	return testkit.Serve(s.guarded, r)
 }
 
 func named(command, key string, more ...string) []string {

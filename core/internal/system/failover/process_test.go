@@ -118,7 +118,7 @@ func (a answer) expect(t *testing.T, name string, want answer) {
 
 func (p *process) post(key string) answer {
 	began := time.Now()
-	recorder := service.Serve(p.handler, service.Request(context.Background(), path, key, `{"amount":4200}`))
+	recorder := testkit.Serve(p.handler, testkit.Post(context.Background(), path, key, `{"amount":4200}`))
 	return answer{
 		status: recorder.Code, replayed: recorder.Header().Get("X-Idempotent-Replay") == "true",
 		body: recorder.Body.String(), took: time.Since(began),

@@ -139,9 +139,9 @@ func pod(t *testing.T, store storage.Store, options []core.Option) http.Handler 
 }
 
 func post(t *testing.T, pod http.Handler, client, key string) int {
-	r := service.Request(t.Context(), "/payments", key, `{"amount":100}`)
+	r := testkit.Post(t.Context(), "/payments", key, `{"amount":100}`)
 	r.Header.Set("Authorization", client)
-	return service.Serve(pod, r).Code
+	return testkit.Serve(pod, r).Code
 }
 
 // count returns the number of records, of all pages.

@@ -22,6 +22,7 @@ import (
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/internal/system/service"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	mysqltest "github.com/oncekey/oncekey/internal/testkit/mysql"
 	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
 	"github.com/oncekey/oncekey/policy"
@@ -148,7 +149,7 @@ func start(t *testing.T, d database) (*bank, http.Handler) {
 
 func (b *bank) send(t *testing.T, router http.Handler, path, key string) *httptest.ResponseRecorder {
 	t.Helper()
-	return service.Serve(router, service.Request(t.Context(), strings.ReplaceAll(path, " ", "%20"), key, `{"amount":7}`))
+	return testkit.Serve(router, testkit.Post(t.Context(), strings.ReplaceAll(path, " ", "%20"), key, `{"amount":7}`))
 }
 
 // written counts the transfers of a key.

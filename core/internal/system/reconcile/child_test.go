@@ -18,8 +18,8 @@ import (
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
-	"github.com/oncekey/oncekey/core/internal/system/service"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -166,7 +166,7 @@ func newShop(p *part, store storage.Store) (*shop, error) {
 
 // send sends an order to the shop's handler.
 func (s *shop) send(ctx context.Context, key string) *httptest.ResponseRecorder {
-	return service.Serve(s.handler, service.Request(ctx, orders, key, `{"item":"tea"}`))
+	return testkit.Serve(s.handler, testkit.Post(ctx, orders, key, `{"item":"tea"}`))
 }
 
 // handle reserves the item, and charges for it.

@@ -1,14 +1,10 @@
 // Package service has what the tests of this module share: an engine in place of a process,
-// the requests of its clients, and the verdict whether it serves. Package soak has the time of
-// the long tests.
+// and the verdict whether it serves. Package soak has the time of the long tests.
 package service
 
 import (
 	"context"
 	"log/slog"
-	"net/http"
-	"net/http/httptest"
-	"strings"
 	"testing"
 	"time"
 
@@ -45,21 +41,6 @@ func End(t testing.TB, engine *core.Engine) {
 	if err := engine.Shutdown(ctx); err != nil {
 		t.Errorf("Shutdown returned %v", err)
 	}
-}
-
-// Request is a client's request with a key.
-func Request(ctx context.Context, url, key, body string) *http.Request {
-	r := httptest.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set(core.KeyHeader, key)
-	return r
-}
-
-// Serve returns a handler's response, without a network.
-func Serve(handler http.Handler, r *http.Request) *httptest.ResponseRecorder {
-	w := httptest.NewRecorder()
-	handler.ServeHTTP(w, r)
-	return w
 }
 
 // Flows reports whether samples end with enough new keys in a row that were served. isFirst

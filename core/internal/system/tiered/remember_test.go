@@ -10,6 +10,7 @@ import (
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/system/service"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -27,7 +28,7 @@ func TestLateRetryOnServers(t *testing.T) {
 				io.WriteString(w, "paid")
 			}), policy.TTL(time.Second), policy.LockTTL(time.Second), policy.Remember(time.Hour), policy.StoreTimeout(patience))
 			post := func(payload string) string {
-				w := service.Serve(handler, service.Request(t.Context(), "/payments", "late-"+name, payload))
+				w := testkit.Serve(handler, testkit.Post(t.Context(), "/payments", "late-"+name, payload))
 				for _, code := range []string{"key_expired", "key_reused"} {
 					if strings.Contains(w.Body.String(), `"code":"`+code+`"`) {
 						return code

@@ -68,7 +68,7 @@ func TestSealedRecordOnServers(t *testing.T) {
 	post := func(store storage.Store, key string) *httptest.ResponseRecorder {
 		t.Helper()
 		handler := service.Engine(t, store, core.SharedScope).Handler(pay, policy.OnStoreError(policy.FailOpen), policy.StoreTimeout(patience))
-		return service.Serve(handler, service.Request(t.Context(), "/payments", key, "{}"))
+		return testkit.Serve(handler, testkit.Post(t.Context(), "/payments", key, "{}"))
 	}
 	for name, store := range stores {
 		sealed := sealedstore.New(store, testkit.NewGCM(1))
@@ -127,7 +127,7 @@ func TestSealedTransaction(t *testing.T) {
 			io.WriteString(w, "paid "+name)
 		}), policy.Transactional(true), policy.StoreTimeout(patience))
 		for range 2 {
-			w := service.Serve(handler, service.Request(t.Context(), "/payments", "transactional-"+name, "{}"))
+			w := testkit.Serve(handler, testkit.Post(t.Context(), "/payments", "transactional-"+name, "{}"))
 			if w.Code != http.StatusCreated || w.Body.String() != "paid "+name {
 				t.Errorf("%s: the response is %d %s", name, w.Code, w.Body)
 			}
