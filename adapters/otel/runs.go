@@ -3,6 +3,7 @@ package idemotel
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
@@ -17,7 +18,8 @@ const maxRuns = 1 << 18
 // runs count the runs in one state. All events of a request have the same Subject.
 type runs struct {
 	gauge  metric.Int64UpDownCounter
-	begins effect // of an event that begins the state; endsRun ends it
+	begins effect       // of an event that begins the state; endsRun ends it
+	n      atomic.Int64 // len(by), of the pending runs nearly always zero, for reads without the lock
 	mu     sync.Mutex
 	by     map[*event.Subject]begun
 }
@@ -35,7 +37,7 @@ func (r *runs) observe(ctx context.Context, subject *event.Subject, effects effe
 	if effects.has(r.begins) && r.add(subject, s) {
 		r.gauge.Add(ctx, 1, s.placed...)
 	}
-	if effects.has(endsRun) {
+	if effects.has(endsRun) && r.n.Load() > 0 {
 		if found, known := r.remove(subject); known {
 			r.gauge.Add(ctx, -1, found.placed...)
 		}
@@ -53,6 +55,7 @@ func (r *runs) add(subject *event.Subject, s *series) bool {
 		return false
 	}
 	r.by[subject] = begun{s, time.Now()}
+	r.n.Store(int64(len(r.by)))
 	return true
 }
 
@@ -61,6 +64,7 @@ func (r *runs) remove(subject *event.Subject) (found begun, known bool) {
 	defer r.mu.Unlock()
 	found, known = r.by[subject]
 	delete(r.by, subject)
+	r.n.Store(int64(len(r.by)))
 	return found, known
 }
 
