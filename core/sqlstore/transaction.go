@@ -100,7 +100,7 @@ func (s *Store) BeginTransaction(ctx context.Context, l storage.Lease) (context.
 // begin opens a transaction that ctx no longer ends once it is open. The statement of its end is
 // prepared before: preparing takes a connection, and other handlers may hold all by then.
 func (s *Store) begin(ctx context.Context) (*transaction, error) {
-	if of := s.statements[sqlrows.Complete].inTransaction; of != nil {
+	if of := s.statements[sqlrows.Complete].inTransaction; of != nil && of.prepared.Load() == nil {
 		prepare := func() (*sql.Stmt, error) { return s.on(ctx, of) }
 		if _, err := ask(ctx, s, prepare); err != nil { //nolint:sqlclosecheck // it lives as long as the pool
 			return nil, err
