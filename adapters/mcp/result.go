@@ -145,8 +145,8 @@ type storedContent struct {
 
 // decode reads JSON. Numbers keep every digit.
 func decode(text []byte, into any) error {
-	if err := json.Unmarshal(text, new(json.RawMessage)); err != nil { // a Decoder ignores what follows
-		return err
+	if !json.Valid(text) { // a Decoder ignores what follows a value
+		return json.Unmarshal(text, into) // returns what is wrong
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
