@@ -58,9 +58,9 @@ func (s *Store) completeMany(ctx context.Context, batch []*lane.Call[completion,
 }
 
 // sendMany sends the statement of a batch, for the calls whose callers have not left until the
-// batch has a connection, and returns these by their keys. It returns no rows and no error if the statement certainly has
-// had no effect, because the server has refused it or has not received it. Each call is
-// then sent alone.
+// batch has a connection, and returns these by their keys. It returns no rows and no error if
+// the statement certainly has had no effect, because the server has refused it or has not
+// received it. Each call is then sent alone.
 func sendMany[Q, R any](
 	ctx context.Context, s *Store, batch []*lane.Call[Q, R], key func(Q) string, of *sqlrows.Many,
 	arguments func(Q) *sqlrows.Arguments, whole bool,

@@ -13,8 +13,8 @@ import (
 	"github.com/oncekey/oncekey/core/sqlstore"
 )
 
-// mysqlBank are the tables of the bank in MySQL, as in tables.sql.
-var mysqlBank = []string{
+// mysqlTables are the tables of the bank in MySQL, as in tables.sql.
+var mysqlTables = []string{
 	`CREATE TABLE IF NOT EXISTS payments_accounts (name VARCHAR(200) PRIMARY KEY, balance BIGINT NOT NULL CHECK (balance >= 0)) COLLATE utf8mb4_bin`,
 	`CREATE TABLE IF NOT EXISTS payments_transfers (
 	number BIGINT AUTO_INCREMENT PRIMARY KEY, id VARCHAR(20) NOT NULL, payer VARCHAR(200) NOT NULL, payee VARCHAR(200) NOT NULL,

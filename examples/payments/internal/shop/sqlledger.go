@@ -29,7 +29,7 @@ func OverSQLite(ctx context.Context, db *sql.DB, j *Journal) (Ledger, error) {
 
 // OverMySQL makes the tables of the ledger and of the bank in a database of MySQL or MariaDB.
 func OverMySQL(ctx context.Context, db *sql.DB, j *Journal) (Ledger, Bank, error) {
-	ledger, err := overSQL(ctx, db, j, `number BIGINT AUTO_INCREMENT PRIMARY KEY`, mysqlBank...)
+	ledger, err := overSQL(ctx, db, j, `number BIGINT AUTO_INCREMENT PRIMARY KEY`, mysqlTables...)
 	return ledger, &sqlBank{db, inMySQL}, err
 }
 
