@@ -209,4 +209,21 @@ var lateCases = []planned{
 			Outages: []Outage{{Pod: 0, Kind: Partition, From: 900 * ms, For: 720 * ms}},
 		},
 	},
+	{
+		// The renewal that records a step arrives after the release of its run, and of the next one. It
+		// claims the key again, and a RecoverFunc is told of a step that has not run.
+		name: "a step is recorded after its run's release",
+		plan: Plan{
+			Policy: with(func(p *Policy) {
+				p.LockTTL, p.StoreTimeout, p.Abandoned, p.Release = time.Second, 500*ms, Recover, []string{"5xx"}
+			}),
+			Pods: pods(2),
+			Requests: []Request{
+				{ID: 0, At: ms, Handler: []Step{{Do: Beside, N: 1}, {Do: Sleep, For: 10 * ms}, {Do: Panic}}},
+				{ID: 1, At: 600 * ms, Handler: []Step{{Do: Panic}}},
+				{ID: 2, Pod: 1, At: 10 * time.Second, Handler: []Step{{Do: CarefulEffect}}},
+			},
+			Calls: []CallFault{{Op: Extend, Mode: Late, For: 3800 * ms}},
+		},
+	},
 }

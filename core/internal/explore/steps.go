@@ -104,8 +104,12 @@ func (j *judge) openBefore(r *run, grant *Fact) openSteps {
 	for _, other := range earlier {
 		other.leaveOpen(&open, grant.At)
 	}
+	open.known = open.known && !slices.ContainsFunc(earlier, (*run).renewedLate)
 	return open
 }
+
+// renewedLate reports whether a renewal has claimed the key again after its release.
+func (r *run) renewedLate() bool { return r.releasedAt > 0 && r.renewed > r.releasedAt }
 
 // inLife reports whether the store has got steps of the run in a life of the key.
 func (r *run) inLife(life int) bool { return r.born == life || r.revived == life }
@@ -115,7 +119,7 @@ func (r *run) inLife(life int) bool { return r.born == life || r.revived == life
 func (r *run) leaveOpen(open *openSteps, until time.Duration) {
 	ended := func(at time.Duration) bool { return at > r.begins() && at < until }
 	if ended(r.releasedAt) {
-		*open = openSteps{known: r.renewed < r.releasedAt} // a late renewal holds the key again
+		*open = openSteps{known: true}
 		return
 	}
 	if r.inquiry != nil {
