@@ -45,8 +45,13 @@ func repeats(err error, result mcp.Result, tool func() *mcp.Tool) (asked time.Du
 // retryAfterOf returns the time after which a result says that the call may succeed, or 0.
 func retryAfterOf(result mcp.Result) time.Duration {
 	called, is := result.(*mcp.CallToolResult)
-	if !is || !called.IsError || called.StructuredContent == nil {
+	if !is || !called.IsError {
 		return 0
+	}
+	if called.StructuredContent == nil && len(called.Content) == 1 { // as of ProblemsAsResults
+		if said, is := called.Content[0].(*mcp.TextContent); is {
+			return retryAfterIn([]byte(said.Text))
+		}
 	}
 	text, err := json.Marshal(called.StructuredContent)
 	if err != nil { // decoded by the SDK

@@ -308,8 +308,9 @@ func (r response) problem() map[string]any {
 	switch wire, isError := errors.AsType[*jsonrpc.Error](r.err); {
 	case isError && wire.Code == -32000:
 		data = wire.Data
-	case r.err == nil && r.result.IsError:
-		data, _ = json.Marshal(r.result.StructuredContent)
+	case r.err == nil && r.result.IsError && len(r.result.Content) == 1:
+		said, _ := r.result.Content[0].(*mcp.TextContent)
+		data = []byte(said.Text)
 	}
 	members := make(map[string]any)
 	if json.Unmarshal(data, &members) != nil {

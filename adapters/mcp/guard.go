@@ -45,8 +45,9 @@ func KeyIn(places ...KeyPlace) Option {
 }
 
 // ProblemsAsResults responds with a result where the engine refuses a call: isError, with
-// the problem as structuredContent and as text, so that the model reads it. Default: a
-// JSON-RPC error with the code -32000.
+// the problem's JSON as text, so that the model reads it. Why not as structuredContent: that
+// must match the tool's output schema, and clients in TypeScript refuse the result.
+// Default: a JSON-RPC error with the code -32000.
 func ProblemsAsResults() Option {
 	return func(g *Guard) error {
 		g.problemsAsResults = true
@@ -104,7 +105,8 @@ func ACP() Option {
 // isError and the members adcp_error and errors. The structured content of a problem and of
 // a replay has the context of the call that gets it, and a replay has replayed: true there,
 // beside the one in _meta. A text that repeats the structured content changes with it. The
-// tool itself sends the context back with its own responses.
+// tool itself sends the context back with its own responses. A tool with an output schema
+// allows these four members there, or clients in TypeScript refuse problems and replays.
 func AdCP() Option {
 	return func(g *Guard) error {
 		g.problemsAsResults, g.adcp = true, true

@@ -22,7 +22,11 @@ func writeProblem(w http.ResponseWriter, r *http.Request, p problem.Problem) {
 	reword(&p, s)
 	data := bodyOf(s.guard.engine, r, p)
 	if s.guard.problemsAsResults {
-		body, err := encoded(&mcp.CallToolResult{IsError: true, StructuredContent: data, Content: []mcp.Content{&mcp.TextContent{Text: string(data)}}})
+		refusal := &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: string(data)}}}
+		if s.guard.adcp {
+			refusal.StructuredContent = data
+		}
+		body, err := encoded(refusal)
 		respond(w, p.Status, resultType, body, err)
 		return
 	}

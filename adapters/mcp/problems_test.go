@@ -128,6 +128,9 @@ func TestProblemsAsResults(t *testing.T) {
 		if got.err != nil || got.result.Meta["replayed"] != nil {
 			t.Errorf("got %s, %v", asJSON(got.result), got.err)
 		}
+		if got.result != nil && got.result.StructuredContent != nil {
+			t.Errorf("the problem has the structured content %s, which the tool's output schema refuses", asJSON(got.result.StructuredContent))
+		}
 		shop.wantRuns(t, 1)
 	})
 }
