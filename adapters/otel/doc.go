@@ -35,8 +35,8 @@
 //	idempotency.result    an event.Result; only on counters and decision.duration
 //	idempotency.code      shutting_down or store_unavailable; only on requests with the result unavailable
 //	idempotency.observed  true if the engine only observes and does not enforce the policy
-//	http.request.method   GET, POST, ..., or _OTHER; CALL for core.Do
-//	http.route            the route's pattern without method and host, or the name of the call;
+//	http.request.method   GET, POST, ..., or _OTHER; CALL for core.Do, TOOL for adapters/mcp
+//	http.route            the route's pattern without method and host, or the name of the call or tool;
 //	                      "unmatched" while no route is known
 //	error.type            corrupt_record, store_full, timeout, canceled or _OTHER; only on store.errors and lease.renewals
 //

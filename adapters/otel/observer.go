@@ -18,8 +18,9 @@ const scope = "github.com/oncekey/oncekey/adapters/otel"
 var _ event.Observer = (*Observer)(nil)
 
 // Observer turns events into metrics and spans. One Observer can serve any number of
-// engines. It is safe for concurrent use and needs no Close: the providers flush its
-// data.
+// engines. Give all engines of a process the same one: of several with one meter provider,
+// the SDK reads the gauges of the first alone. An Observer is safe for concurrent use and
+// needs no Close: the providers flush its data.
 type Observer struct {
 	meters      metric.MeterProvider
 	tracers     trace.TracerProvider
