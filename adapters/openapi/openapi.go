@@ -77,6 +77,10 @@ func Document(declarations []policy.Declaration, opts ...Option) ([]byte, error)
 // is a $ref alone, because other routes may share the response. A null in the place of an
 // object or a list counts as absent. A second Merge makes no change.
 //
+// The path of a server's URL is the beginning of the document's paths: with the server
+// https://api.example.com/v1 the route /v1/payments is the path /payments. The servers of a
+// single path or operation do not count.
+//
 // When a policy has changed since the last Merge, Merge replaces its own descriptions: the
 // member x-idempotency, a parameter of the key with the schema IdempotencyKey, and the
 // problems with one of Merge's schemas or responses. A component that is no longer used
@@ -101,9 +105,9 @@ func Document(declarations []policy.Declaration, opts ...Option) ([]byte, error)
 //     for a code.
 func Merge(document []byte, declarations []policy.Declaration, opts ...Option) ([]byte, error) {
 	described, optErr := settingsOf(opts)
-	routes, routeErr := routesOf(declarations)
 	var r reader
 	root, before, after, readErr := r.open(document)
+	routes, routeErr := routesOf(declarations, pathsOf(r.document))
 	writeErr := record(&described, routes)
 	if err := errors.Join(optErr, routeErr, readErr, writeErr); err != nil {
 		return nil, err
