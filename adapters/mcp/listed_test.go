@@ -39,15 +39,26 @@ func TestClientFindsAddedTools(t *testing.T) {
 	call(t, session, args{"amount": 5}).wantPaid(t, 5, false)
 }
 
-// A broken server lists a null among its tools.
+// withNull is of a broken server, which lists a null among its tools.
+var withNull = listing(func(_ context.Context, listed *mcp.ListToolsResult) error {
+	listed.Tools = append([]*mcp.Tool{nil}, listed.Tools...)
+	return nil
+})
+
 func TestClientIgnoresNullTools(t *testing.T) {
 	t.Parallel()
 	made := newShop(t, setup{})
-	null := listing(func(_ context.Context, listed *mcp.ListToolsResult) error {
-		listed.Tools = append([]*mcp.Tool{nil}, listed.Tools...)
-		return nil
-	})
-	session := inMemory("2026-07-28")(t, made.server, sending(t, quick(new(retries)), null))
+	session := inMemory("2026-07-28")(t, made.server, sending(t, quick(new(retries)), withNull))
+	call(t, session, args{"amount": 5}).wantPaid(t, 5, false)
+}
+
+// Middleware inside of the guard lists the tools of other servers.
+func TestServerIgnoresNullTools(t *testing.T) {
+	t.Parallel()
+	server := mcp.NewServer(&mcp.Implementation{Name: "gateway", Version: "1"}, nil)
+	mcp.AddTool(server, &mcp.Tool{Name: "charge"}, handler(paid))
+	server.AddReceivingMiddleware(newShop(t, setup{}).guard.Receive, withNull)
+	session := inMemory("2026-07-28")(t, server, sending(t, quick(new(retries))))
 	call(t, session, args{"amount": 5}).wantPaid(t, 5, false)
 }
 

@@ -58,7 +58,7 @@ func (s *schemas) list(ctx context.Context, call *mcp.CallToolRequest) any {
 			return nil
 		}
 		for _, listed := range page.Tools {
-			if listed.Name == call.Params.Name {
+			if listed != nil && listed.Name == call.Params.Name {
 				return s.keep(listed)
 			}
 		}
@@ -109,8 +109,7 @@ func hinted(tools map[string]*tool, listed *mcp.ListToolsResult) *mcp.ListToolsR
 	shown := *listed
 	shown.Tools = slices.Clone(listed.Tools)
 	for i, one := range shown.Tools {
-		guarded := tools[one.Name]
-		if guarded == nil || !guarded.isIdempotent {
+		if one == nil || tools[one.Name] == nil || !tools[one.Name].isIdempotent {
 			continue
 		}
 		copied, annotations := *one, mcp.ToolAnnotations{}
