@@ -18,6 +18,7 @@ import (
 // faults in them.
 type reader struct {
 	document gjson.Result
+	targets  map[string]gjson.Result // of the $refs so far: to find one in a large document takes long
 	faults   []error
 }
 
@@ -198,14 +199,25 @@ func (r *reader) resolved(value gjson.Result) gjson.Result {
 		if !isOurs {
 			break
 		}
-		value = r.document
-		for token := range strings.SplitSeq(pointer, "/") {
-			if plain, err := url.PathUnescape(token); err == nil {
-				token = plain
-			}
-			token = strings.NewReplacer("~1", "/", "~0", "~").Replace(token)
-			value = value.Get(gjson.Escape(token))
+		target, isKnown := r.targets[pointer]
+		if !isKnown {
+			target = r.find(pointer)
+			r.targets[pointer] = target
 		}
+		value = target
+	}
+	return value
+}
+
+// find returns the value at a JSON pointer, without its first slash.
+func (r *reader) find(pointer string) gjson.Result {
+	value := r.document
+	for token := range strings.SplitSeq(pointer, "/") {
+		if plain, err := url.PathUnescape(token); err == nil {
+			token = plain
+		}
+		token = strings.NewReplacer("~1", "/", "~0", "~").Replace(token)
+		value = value.Get(gjson.Escape(token))
 	}
 	return value
 }

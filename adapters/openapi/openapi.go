@@ -45,6 +45,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -105,7 +107,7 @@ func Document(declarations []policy.Declaration, opts ...Option) ([]byte, error)
 //     for a code.
 func Merge(document []byte, declarations []policy.Declaration, opts ...Option) ([]byte, error) {
 	described, optErr := settingsOf(opts)
-	var r reader
+	r := reader{targets: make(map[string]gjson.Result)}
 	root, before, after, readErr := r.open(document)
 	routes, routeErr := routesOf(declarations, pathsOf(r.document))
 	writeErr := record(&described, routes)
