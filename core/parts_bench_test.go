@@ -84,7 +84,7 @@ func (p *partsOfAFirst) floor() {
 // names makes the storage key of a new key.
 func (p *partsOfAFirst) names() {
 	p.keys++
-	p.a.request.Key = "00000000-0000-4000-0000-" + strconv.Itoa(1e12 + p.keys)[1:]
+	p.a.request.Key = "00000000-0000-4000-0000-" + strconv.FormatInt(1e12+int64(p.keys), 10)[1:]
 	p.a.digest = digestOf(p.engine.service, &p.a.request)
 }
 

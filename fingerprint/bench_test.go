@@ -20,7 +20,7 @@ func paymentOf(size int) []byte {
 		if i > 0 {
 			doc.WriteByte(',')
 		}
-		fmt.Fprintf(&doc, `{"sku":"sku-%06d","quantity":%d,"price":%d.50,"description":"A thing of some use, number %d","nonce":"%08x"}`, i, i%7+1, i%100, i, i*2654435761)
+		fmt.Fprintf(&doc, `{"sku":"sku-%06d","quantity":%d,"price":%d.50,"description":"A thing of some use, number %d","nonce":"%08x"}`, i, i%7+1, i%100, i, uint64(i)*2654435761)
 	}
 	doc.WriteString(`],"meta":{"trace":{"id":"4bf92f3577b34da6a3ce929d0e0e4736"}}}`)
 	return doc.Bytes()

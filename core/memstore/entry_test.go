@@ -16,7 +16,7 @@ func FuzzEntry(f *testing.F) {
 	digits := strings.Repeat("0123456789abcdef", 4)
 	f.Add(digits, "sha256:"+digits, "Content-Type", "application/json", []byte("body"), []byte("sketch"), 1, 201, uint64(1))
 	f.Add("key", "fingerprint", "", "", []byte{}, []byte{}, 7, -1, uint64(1<<63))
-	f.Add(strings.ToUpper(digits), "sha256:"+digits[1:], strings.Repeat("n", 127), strings.Repeat("v", 128), make([]byte, 20_000), []byte{0}, 2, 1<<40, uint64(128))
+	f.Add(strings.ToUpper(digits), "sha256:"+digits[1:], strings.Repeat("n", 127), strings.Repeat("v", 128), make([]byte, 20_000), []byte{0}, 2, 1<<30, uint64(128))
 	store := New()
 	f.Fuzz(func(t *testing.T, key, fingerprint, field, value string, body, sketch []byte, fields, status int, attempt uint64) {
 		res := storage.Result{State: storage.Failed, Status: status, Body: body, Sketch: sketch, Retain: time.Duration(attempt >> 2), Remember: time.Duration(attempt >> 1)}
