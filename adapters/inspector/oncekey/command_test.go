@@ -42,7 +42,7 @@ func TestWrongUse(t *testing.T) {
 		{"list -o xml", "--output"},
 		{"list --state lost", "--state"},
 		{"list", "where are the records?"},
-		{"list --url http://page --redis redis://localhost", "--url is given with --redis"},
+		{"list --url http://page --redis redis://localhost", "is given with a store"},
 		{"list --url localhost:8080", "--url: give the http or https URL"},
 		{"list --redis http://localhost", "--redis:"},
 		{"list --redis redis://localhost?addr=a:1&pool_size=x", "--redis:"},

@@ -122,6 +122,7 @@ func run(ctx context.Context, args []string, w world) (code int) {
 		p.fail(err)
 		return exitUsage
 	}
+	line.Place.choose(parsed.Path)
 	p.format = line.Output
 	defer line.Place.close()
 	parsed.BindTo(ctx, (*context.Context)(nil))

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 
@@ -44,6 +45,23 @@ type place struct {
 	closers []func()
 }
 
+// choose drops a place that only variables name where flags name another one: a page, or a store.
+func (p *place) choose(path []*kong.Path) {
+	var page, store bool
+	for _, part := range path {
+		if part.Flag != nil {
+			page = page || part.Flag.Name == "url"
+			store = store || part.Flag.Name == "redis" || part.Flag.Name == "postgres"
+		}
+	}
+	switch {
+	case page && !store:
+		p.Redis, p.Postgres = "", ""
+	case store && !page:
+		p.URL = ""
+	}
+}
+
 // close ends the connections.
 func (p *place) close() {
 	for _, end := range p.closers {
@@ -61,7 +79,7 @@ func (p *place) timeout(usual time.Duration) time.Duration { return cmp.Or(p.Tim
 func (p *place) page(out *printer) (*page, error) {
 	if p.URL != "" {
 		if p.Redis != "" || p.Postgres != "" {
-			return nil, usage("--url is given with --redis or --postgres: give the page, or its store")
+			return nil, usage("a page (--url, ONCEKEY_URL) is given with a store (--redis, --postgres, or their variables): give the page, or its store")
 		}
 		return p.remote(out)
 	}
@@ -78,12 +96,12 @@ func (p *place) remote(out *printer) (*page, error) {
 		return nil, usage("--url: give the http or https URL of an inspector page, such as https://host/ops/idempotency/, without a query; %s", inSecrets) // p.URL can have a password
 	}
 	header := make(http.Header)
-	if p.Token != "" {
-		header.Set("Authorization", "Bearer "+p.Token)
-	} else if user := base.User; user != nil {
+	if user := base.User; user != nil {
 		r := &http.Request{Header: header}
 		password, _ := user.Password()
 		r.SetBasicAuth(user.Username(), password)
+	} else if p.Token != "" {
+		header.Set("Authorization", "Bearer "+p.Token)
 	}
 	base.User = nil // errors name the URL
 	return &page{base: base, header: header, client: &http.Client{Transport: out.network, Timeout: p.timeout(callTimeout), CheckRedirect: samePlace}}, nil

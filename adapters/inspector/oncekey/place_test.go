@@ -2,6 +2,7 @@ package main
 
 import (
 	"net"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,29 @@ func TestOnlyThePasswordIsHidden(t *testing.T) {
 		if got := replacing(secretsOf(address))(`GRANT SELECT ON shop.records TO "shop", p@ss`); got != `GRANT SELECT ON shop.records TO "shop", (hidden)` {
 			t.Errorf("%s: %s", address, got)
 		}
+	}
+}
+
+// A place that a flag names is the place, whatever the variables name.
+func TestFlagsBeatVariables(t *testing.T) {
+	s := openShop(t)
+	s.post("order-41", `{"amount":4200}`)
+	server := httptest.NewServer(s.mux)
+	t.Cleanup(server.Close)
+	page := strings.Replace(server.URL, "http://", "http://ops:secret@", 1) + "/ops/idempotency"
+	const nobody = "127.0.0.1:1"
+	t.Setenv("ONCEKEY_REDIS", "redis://"+nobody)
+	t.Setenv("ONCEKEY_POSTGRES", "postgres://"+nobody+"/shop")
+	t.Setenv("ONCEKEY_TOKEN", "of another page")
+	if text, code := said(t, "show", "6fd4993b", "--url", page); code != exitDone || !strings.Contains(text, "It ran once") {
+		t.Errorf("a page beside the variables of a store: exit code %d and %s", code, text)
+	}
+	t.Setenv("ONCEKEY_URL", page)
+	if text, code := said(t, "list", "--redis", "redis://"+nobody, "--timeout", "5s"); code != exitUnreachable {
+		t.Errorf("a store beside the variable of a page: exit code %d and %s", code, text)
+	}
+	if text, code := said(t, "list"); code != exitUsage || !strings.Contains(text, "ONCEKEY_URL") {
+		t.Errorf("the variables of a page and of a store: exit code %d and %s", code, text)
 	}
 }
 
