@@ -117,17 +117,9 @@ func (p *Page) rows(entries []storage.Entry, state string) []Row {
 	rows := make([]Row, 0, len(entries))
 	slowest, named := p.events.slowest(), endpointsOf(p.engine)
 	for _, entry := range entries {
-		one := rowOf(entry.Key, entry.Record)
+		one := p.row(entry.Key, entry.Record, named)
 		if state == storage.InProgress.String() && one.State == abandonedState {
 			continue
-		}
-		if one.State == abandonedState {
-			if route := p.routeOf(entry.Origin.Route); route != nil {
-				one.OnAbandoned = route.Policy().OnAbandoned.String()
-			}
-		}
-		if endpoint := named[one.Route]; endpoint != one.Route {
-			one.Endpoint = endpoint
 		}
 		limit, known := slowest[one.Route]
 		one.Slow = known && one.State == storage.InProgress.String() && !one.Created.IsZero() && time.Since(one.Created) > limit
@@ -158,6 +150,20 @@ func endpointsOf(engine *core.Engine) map[string]string {
 		named[pattern] = core.Endpoint{Method: strings.Join(all, ", "), Pattern: pattern}.String()
 	}
 	return named
+}
+
+// row returns a record's row, with the facts of its route. named is the result of endpointsOf.
+func (p *Page) row(id string, record *storage.Record, named map[string]string) Row {
+	one := rowOf(id, record)
+	if endpoint := named[one.Route]; endpoint != one.Route {
+		one.Endpoint = endpoint
+	}
+	if one.State == abandonedState {
+		if route := p.routeOf(one.Route); route != nil {
+			one.OnAbandoned = route.Policy().OnAbandoned.String()
+		}
+	}
+	return one
 }
 
 // endpointNamed returns the endpoint that a text names alone, or as the list shows its pattern,

@@ -91,6 +91,11 @@ func TestListNamesTheMethod(t *testing.T) {
 		t.Errorf("the routes are %q", shown)
 	}
 	s.engine.MustRoute().Declare(core.Endpoint{Method: http.MethodPatch, Pattern: "/chi"})
+	id := s.engine.StorageKey("alice", http.MethodPost, "/chi", "chi")
+	if one := read[inspector.Record](s, s.get("/records/"+id, acceptsJSON...), http.StatusOK); one.Endpoint != "PATCH, POST /chi" {
+		t.Errorf("the endpoint of a record is %q", one.Endpoint)
+	}
+	s.wantPage(s.get("/records/"+id), http.StatusOK, "<p>PATCH, POST /chi")
 	s.wantPage(s.get("/?state=all&within=30s"), http.StatusOK, "<td>PATCH, POST /chi", "<td>POST /payments")
 	for route, want := range map[string]string{"POST+/chi": "/chi", "PATCH,+POST+/chi": "/chi", "/chi": "/chi", "POST+/payments": "POST /payments"} {
 		list := read[inspector.Records](s, s.get("/?state=all&route="+route, acceptsJSON...), http.StatusOK)

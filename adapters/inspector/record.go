@@ -167,7 +167,7 @@ func (p *Page) describe(v visit, id string, record *storage.Record, body bool) *
 	}
 	route := p.routeOf(record.Origin.Route)
 	outlook := p.records.Outlook(record, route)
-	shown.Row, shown.Found = rowOf(id, record), true
+	shown.Row, shown.Found = p.row(id, record, endpointsOf(p.engine)), true
 	shown.Requests = p.events.asked([]Row{shown.Row})[id]
 	shown.KeyHash, shown.Trace, shown.Fingerprint = record.Origin.KeyHash, record.Origin.Trace, record.Fingerprint
 	shown.Members = max(0, (len(record.Sketch)-sketchHeader)/sketchMember)

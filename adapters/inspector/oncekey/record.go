@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
@@ -217,7 +218,7 @@ func (p *printer) describe(r *inspector.Record) {
 
 // headline writes the line that names a record.
 func (p *printer) headline(r *inspector.Record) {
-	text := "  " + r.Route + "  attempt " + strconv.FormatUint(r.Attempt, 10)
+	text := "  " + cmp.Or(r.Endpoint, r.Route) + "  attempt " + strconv.FormatUint(r.Attempt, 10)
 	switch {
 	case r.ByHand:
 		text += "  settled by hand"
