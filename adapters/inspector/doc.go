@@ -14,7 +14,8 @@
 // Settle. Each address checks its own right, so the protection does not depend on hidden buttons. A request
 // that changes something, or carries a key, is a POST; http.CrossOriginProtection refuses a
 // POST from another site. Responses are not cached, and the Content-Security-Policy allows
-// the page's own style sheet only.
+// the page's own style sheet only. A proxy in front of the page passes the header Host on,
+// by which the protection knows the page's own forms.
 //
 // The page never shows an idempotency key or a scope, because stores keep hashes only. It
 // shows the values of listed response headers (Headers). A stored body is shown after a

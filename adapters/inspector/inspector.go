@@ -81,7 +81,12 @@ func (p *Page) handlers() http.Handler {
 	mux.Handle("/", p.endpoint(Read, func(visit) (screen, error) {
 		return screen{}, fault(http.StatusNotFound, "There is no such page", "The address is wrong, or it is a page of another version.")
 	}))
-	guarded := http.NewCrossOriginProtection().Handler(mux)
+	sameSite := http.NewCrossOriginProtection()
+	sameSite.SetDenyHandler(p.endpoint(Read, func(visit) (screen, error) {
+		return screen{}, fault(http.StatusForbidden, "The form is of another site",
+			"The browser names another host than the request. If there is no other site, the proxy in front of this page has to pass the header Host on.")
+	}))
+	guarded := sameSite.Handler(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "" { // the address lacks its last slash, and StripPrefix has removed the rest
 			sent := requested(r)

@@ -99,6 +99,11 @@ func TestOtherSitesChangeNothing(t *testing.T) {
 	if w.Code != http.StatusForbidden || s.recordOf("abandoned").State != "abandoned" {
 		t.Errorf("a form of another site: %d, and the record is %s", w.Code, s.recordOf("abandoned").State)
 	}
+	s.wantPage(w, http.StatusForbidden, "The form is of another site", "pass the header Host on")
+	foreign := s.post("/find", nil, "Origin", "http://ops.example", "Accept", "application/json") // over plain HTTP, and a proxy has replaced Host
+	if fault := read[inspector.Fault](s, foreign, http.StatusForbidden); fault.Status != http.StatusForbidden || fault.Title == "" {
+		t.Errorf("the fault of a form of another origin is %+v", fault)
+	}
 }
 
 func TestHeadersOfEveryPage(t *testing.T) {
