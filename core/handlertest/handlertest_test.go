@@ -270,6 +270,7 @@ func TestServicesThatCannotBeTested(t *testing.T) {
 		`the response was 403 "no\n"`: paying(nethttp, refuse),
 		"but connection lost x31":     paying(nethttp, crash),
 		"was not guarded":             paying(nethttp, bank.naive, skip),
+		"the route only observes":     paying(nethttp, bank.careful, policy.ObserveOnly(true)),
 		"Effects counted 0":           paying(nethttp, idle),
 		"more than 200 points":        paying(nethttp, many),
 	} {

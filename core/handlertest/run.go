@@ -3,6 +3,7 @@ package handlertest
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"net/http"
 	"testing"
@@ -110,6 +111,7 @@ type facts struct {
 	points    []point
 	tooMany   bool
 	fired     bool // the fault has happened
+	observed  bool // a route only observes
 	effects   int
 	responses []exchange
 	stored    *stored
@@ -126,6 +128,8 @@ func (o *outcome) setupError() error {
 		return fmt.Errorf("handlertest: the run without a fault did not end: %s", o.stuck)
 	case final == nil:
 		return fmt.Errorf("handlertest: without a fault the client got no final response, but %s: make the request succeed", o.told())
+	case o.observed:
+		return errors.New("handlertest: the route only observes: leave policy.ObserveOnly and core.WithObserveOnly out of the test")
 	case final.status >= http.StatusBadRequest:
 		return fmt.Errorf("handlertest: without a fault the response was %s %q: make the request succeed", final, final.body)
 	case !guarded:

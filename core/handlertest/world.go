@@ -168,6 +168,7 @@ func (p *process) Observe(ctx context.Context, happened event.Event) {
 	}
 	p.world.mu.Lock()
 	defer p.world.mu.Unlock()
+	p.world.observed = p.world.observed || happened.Observed
 	a.replayed = a.replayed || happened.Result == event.Replay
 	if happened.Code != "" {
 		a.code = happened.Code
