@@ -30,13 +30,23 @@ func (s *Store) Check(ctx context.Context) error {
 }
 
 func (s *Store) proveAll(ctx context.Context) error {
-	for _, text := range s.dialect.Probes(s.table) {
+	probes := s.dialect.Probes(s.table)
+	if err := s.probe(ctx, probes[0]); err != nil { // it needs the right to see the table
+		return err
+	}
+	if _, err := ask(ctx, s, func() (struct{}, error) { return struct{}{}, s.dialect.Prove(ctx, session{s.db}, s.table) }); err != nil {
+		return err
+	}
+	return s.probe(ctx, probes[1:]...) // they name columns
+}
+
+func (s *Store) probe(ctx context.Context, texts ...string) error {
+	for _, text := range texts {
 		if _, err := inTurn(ctx, s, func() (sql.Result, error) { return s.db.ExecContext(ctx, text) }); err != nil {
 			return err
 		}
 	}
-	_, err := ask(ctx, s, func() (struct{}, error) { return struct{}{}, s.dialect.Prove(ctx, session{s.db}, s.table) })
-	return err
+	return nil
 }
 
 // Examine implements [storage.Examiner]. It reads the settings of the database that

@@ -32,6 +32,7 @@ var otherTables = []struct {
 
 	{"with a unique index in place of the key", ` PRIMARY KEY`, ``, `CREATE UNIQUE INDEX one ON oncekey_records (record_key)`, nil},
 	{"with a column of a later version", `\n\tversion `, "\n\ttenant varchar(9),\n\tregion varchar(9) NOT NULL DEFAULT 'eu',\n\tversion ", ``, nil},
+	{"with a column that the database computes", `\n\tversion `, "\n\tshape varchar(16) GENERATED ALWAYS AS (lower(state)) STORED,\n\tversion ", ``, nil},
 	{"as it was migrated", `^`, ``, ``, nil},
 }
 
