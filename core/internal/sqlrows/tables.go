@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -112,28 +113,21 @@ func (d *Tables) Migrations(table string) []Migration {
 // Migrate runs the steps that a table lacks on one connection, under a lock, and proves the
 // table in the end: CREATE TABLE leaves another table of its name as it is. Where no step is
 // missing it needs no right to create tables.
-func (d *Tables) Migrate(ctx context.Context, on Session, table string) (err error) {
+func (d *Tables) Migrate(ctx context.Context, on Session, table string) error {
 	steps := d.Migrations(table)
 	if current, err := Version(ctx, on, table); err == nil && current >= len(steps) {
 		return d.Prove(ctx, on, table)
 	}
-	run := func(ctx context.Context, statements ...string) error {
-		for _, statement := range statements {
-			if err := on.Run(ctx, InTable(table, statement)); err != nil {
-				return err
-			}
-		}
-		return nil
+	err := d.migrate(ctx, on, table, steps)
+	if err != nil {
+		_ = runAll(context.WithoutCancel(ctx), on, table, d.Undo) // its error adds no information
 	}
-	defer func() {
-		if err != nil {
-			_ = run(context.WithoutCancel(ctx), d.Undo...) // its error adds no information
-		}
-	}()
-	if err := run(ctx, d.Lock...); err != nil {
-		return err
-	}
-	if err := run(ctx, createVersions); err != nil {
+	return err
+}
+
+// migrate runs the steps that a table lacks, under a lock.
+func (d *Tables) migrate(ctx context.Context, on Session, table string, steps []Migration) error {
+	if err := runAll(ctx, on, table, append(slices.Clone(d.Lock), createVersions)); err != nil {
 		return err
 	}
 	current, err := Version(ctx, on, table)
@@ -141,14 +135,23 @@ func (d *Tables) Migrate(ctx context.Context, on Session, table string) (err err
 		return err
 	}
 	for _, step := range steps[min(current, len(steps)):] {
-		if err := run(ctx, split(step.SQL)...); err != nil {
+		if err := runAll(ctx, on, table, split(step.SQL)); err != nil {
 			return fmt.Errorf("version %d (%s): %w", step.Version, step.Name, err)
 		}
 	}
 	if err := d.Prove(ctx, on, table); err != nil {
 		return err
 	}
-	return run(ctx, d.Unlock...)
+	return runAll(ctx, on, table, d.Unlock)
+}
+
+func runAll(ctx context.Context, on Session, table string, statements []string) error {
+	for _, statement := range statements {
+		if err := on.Run(ctx, InTable(table, statement)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 const createVersions = `CREATE TABLE IF NOT EXISTS {table}_migrations (version INTEGER NOT NULL PRIMARY KEY)`
@@ -226,9 +229,18 @@ var displayWidth = regexp.MustCompile(`^(smallint|bigint)\(\d+\)$`)
 
 // Prove returns an error unless the table is as expected.
 func (d *Tables) Prove(ctx context.Context, on Session, table string) error {
-	var found []schema.Found
+	found, err := d.describe(ctx, on, table)
+	if err != nil {
+		return err
+	}
+	expected := d.expected(templates(d.Database))
+	return expected.Prove(table, found)
+}
+
+// describe returns the columns of the table, or an error for a connection that cannot keep records.
+func (d *Tables) describe(ctx context.Context, on Session, table string) (found []schema.Found, err error) {
 	var faulty string
-	err := on.Each(ctx, InTable(table, d.Describe), func(scan func(into ...any) error) error {
+	err = on.Each(ctx, InTable(table, d.Describe), func(scan func(into ...any) error) error {
 		var f schema.Found
 		err := scan(&f.Name, &f.Type, &f.Null, &f.Filled, &f.Unique)
 		f.Type = displayWidth.ReplaceAllString(f.Type, "$1")
@@ -239,14 +251,10 @@ func (d *Tables) Prove(ctx context.Context, on Session, table string) error {
 		found = append(found, f)
 		return err
 	})
-	switch {
-	case err != nil:
-		return err
-	case faulty != "":
-		return fmt.Errorf("%w: table %s: %s", storage.ErrNotStorable, table, faulty)
+	if err == nil && faulty != "" {
+		err = fmt.Errorf("%w: table %s: %s", storage.ErrNotStorable, table, faulty)
 	}
-	expected := d.expected(templates(d.Database))
-	return expected.Prove(table, found)
+	return found, err
 }
 
 // column matches a column in a template: a line of CREATE TABLE, or the statement that adds it.
