@@ -118,6 +118,9 @@ func (d *Tables) Migrate(ctx context.Context, on Session, table string) error {
 	if current, err := Version(ctx, on, table); err == nil && current >= len(steps) {
 		return d.Prove(ctx, on, table)
 	}
+	if _, err := d.describe(ctx, on, table); err != nil { // of a connection that cannot run the steps
+		return err
+	}
 	err := d.migrate(ctx, on, table, steps)
 	if err != nil {
 		_ = runAll(context.WithoutCancel(ctx), on, table, d.Undo) // its error adds no information
@@ -203,19 +206,21 @@ SELECT a.attname, replace(format_type(a.atttypid, a.atttypmod), '"', ''), NOT a.
 	EXISTS (SELECT 1 FROM pg_index AS i WHERE i.indrelid = a.attrelid AND i.indisunique AND i.indisvalid AND i.indimmediate
 		AND i.indpred IS NULL AND i.indexprs IS NULL AND i.indnkeyatts = 1 AND i.indkey[0] = a.attnum)
 FROM pg_attribute AS a WHERE a.attrelid = to_regclass('{table}') AND a.attnum > 0 AND NOT a.attisdropped
-UNION ALL SELECT '', 'row-level security is active for role ' || quote_ident(current_user) || ', run: ALTER TABLE {table} DISABLE ROW LEVEL SECURITY',
+UNION ALL SELECT ' ', 'row-level security is active for role ' || quote_ident(current_user) || ', run: ALTER TABLE {table} DISABLE ROW LEVEL SECURITY',
 	false, true, false WHERE row_security_active(to_regclass('{table}'))`
 
 	mysqlTable = `
-SELECT c.column_name, c.column_type, c.is_nullable = 'YES', c.column_default IS NOT NULL OR c.extra <> '',
+SELECT c.column_name, c.column_type, c.is_nullable = 'YES', c.column_default IS NOT NULL OR length(c.extra) > 0,
 	EXISTS (SELECT 1 FROM information_schema.statistics AS s WHERE s.table_schema = {database} AND s.table_name = '{name}'
 		AND s.column_name = c.column_name AND s.non_unique = 0 AND s.seq_in_index = 1 AND s.sub_part IS NULL
 		AND NOT EXISTS (SELECT 1 FROM information_schema.statistics AS o WHERE o.table_schema = {database}
 			AND o.table_name = '{name}' AND o.index_name = s.index_name AND o.seq_in_index = 2))
 FROM information_schema.columns AS c WHERE c.table_schema = {database} AND c.table_name = '{name}'
-UNION ALL SELECT '', 'the connection commits nothing: set autocommit=1', 0, 1, 0 FROM DUAL WHERE @@autocommit = 0
-UNION ALL SELECT '', 'after a COMMIT the connection commits nothing: set completion_type=NO_CHAIN', 0, 1, 0 FROM DUAL
-	WHERE @@completion_type = 'CHAIN'`
+UNION ALL SELECT ' ', 'the connection commits nothing: set autocommit=1', 0, 1, 0 FROM DUAL WHERE @@autocommit = 0
+UNION ALL SELECT ' ', 'after a COMMIT the connection commits nothing: set completion_type=NO_CHAIN', 0, 1, 0 FROM DUAL
+	WHERE @@completion_type = 'CHAIN'
+UNION ALL SELECT ' ', 'the store cannot work in this sql_mode: take ORACLE and EMPTY_STRING_IS_NULL out of it', 0, 1, 0 FROM DUAL
+	WHERE find_in_set('ORACLE', @@sql_mode) + find_in_set('EMPTY_STRING_IS_NULL', @@sql_mode) > 0`
 
 	sqliteTable = `
 SELECT c.name, upper(c.type), c."notnull" = 0, c.dflt_value IS NOT NULL,
@@ -244,7 +249,7 @@ func (d *Tables) describe(ctx context.Context, on Session, table string) (found 
 		var f schema.Found
 		err := scan(&f.Name, &f.Type, &f.Null, &f.Filled, &f.Unique)
 		f.Type = displayWidth.ReplaceAllString(f.Type, "$1")
-		if f.Name == "" {
+		if f.Name == " " {
 			faulty = f.Type
 			return err
 		}
