@@ -140,7 +140,7 @@ func TestStoreUnreachable(t *testing.T) {
 		t.Errorf("the fault is %+v", fault)
 	}
 	forbidden := newService(t, &brokenStore{Store: memstore.New(), err: storage.ErrStoreForbidden})
-	forbidden.wantPage(forbidden.get("/"), http.StatusServiceUnavailable, "The store refuses this process", "respond with 503 meanwhile, with FailOpen too")
+	forbidden.wantPage(forbidden.get("/"), http.StatusServiceUnavailable, "The store refuses this process", "If requests need it too, guarded routes respond with 503", "Give this process the right")
 }
 
 func TestUnreadableRecords(t *testing.T) {

@@ -88,7 +88,8 @@ func (p *Page) storeUnreachable(err error) *Fault {
 	}
 	switch {
 	case errors.Is(err, storage.ErrStoreForbidden):
-		unreachable.Title, unreachable.Detail = "The store refuses this process", "Guarded routes respond with 503 meanwhile, with FailOpen too."
+		unreachable.Title, unreachable.Advice = "The store refuses this process", "Give this process the right, then try again."
+		unreachable.Detail = "A right is missing. If requests need it too, guarded routes respond with 503 meanwhile, with FailOpen too."
 	case closed+open == 0: // as over the command's own store
 		unreachable.Detail = "Guarded routes respond with 503 meanwhile (FailClosed), or run unprotected (FailOpen)."
 	}
