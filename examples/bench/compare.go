@@ -25,7 +25,7 @@ type column struct {
 	cell func(c *harness.Comparison, arm string) string
 }
 
-// results are the comparisons of a run by name: the targets and the summary are made from them.
+// results are the comparisons of a run by name: the targets and the first table are made from them.
 type results map[string]*harness.Comparison
 
 // find returns a comparison in which all these arms ran, or nil.

@@ -25,8 +25,7 @@ const (
 	guardedPipelined = "A guard, records in Redis, %d at once, auto-pipelining"
 	guardedPostgres  = "A guard, records in PostgreSQL, %d at once"
 
-	oneWrite, oneRead           = "one write", "one read"
-	durableFirst, durableReplay = "DBOS workflow: first", "DBOS workflow: replay"
+	oneWrite, oneRead = "one write", "one read"
 
 	// postgresPool is the number of connections that all callers share, in every arm.
 	postgresPool = 32

@@ -2,7 +2,7 @@
 // makes no judgement: it never fails because of a time.
 //
 //	go run . -o ../../BENCHMARKS.md                 # everything
-//	go run . -quick                                 # about five minutes
+//	go run . -rounds 5                              # about five minutes
 //	go run . -parts inprocess -arms 'first|floor'   # some arms of one part
 //
 // It starts its own Redis, PostgreSQL, MySQL and MariaDB, and skips the parts whose server is
@@ -23,7 +23,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -53,10 +52,8 @@ type suite struct {
 	databases
 	rounds  int
 	slice   time.Duration
-	quick   bool
 	only    *regexp.Regexp // the arms to run; nil: all
 	results results
-	summary summary
 }
 
 func (s *suite) plan(processors int) harness.Plan {
@@ -79,7 +76,6 @@ func run(ctx context.Context, arguments []string) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.IntVar(&s.rounds, "rounds", 50, "how often each arm runs")
 	flags.DurationVar(&s.slice, "slice", 60*time.Millisecond, "how long an arm runs each time")
-	flags.BoolVar(&s.quick, "quick", false, "a run of about five minutes: 5 rounds")
 	chosen := flags.String("parts", "all", "which parts to run, separated by commas: "+strings.Join(names(), ", "))
 	flags.Func("arms", "run only the arms whose name matches this `expression`, and the first of each table", func(text string) (err error) {
 		s.only, err = regexp.Compile(text)
@@ -88,9 +84,6 @@ func run(ctx context.Context, arguments []string) error {
 	output := flags.String("o", "", "the `file` to write (default standard output); what follows its line "+keptLine+" stays")
 	if err := flags.Parse(arguments); err != nil {
 		return err
-	}
-	if s.quick {
-		s.rounds = 5
 	}
 	if s.rounds < 1 || s.slice <= 0 {
 		return errors.New("want at least 1 round and a slice above zero")
@@ -107,19 +100,16 @@ func run(ctx context.Context, arguments []string) error {
 	if err != nil {
 		return err
 	}
-	return s.write(text, *output)
+	return write(text, *output)
 }
 
 // keptLine begins the end of the document that people write.
 const keptLine = "<!-- make bench keeps what follows -->"
 
-// write writes the document, and its charts beside it.
-func (s *suite) write(text, file string) error {
+// write writes the document.
+func write(text, file string) error {
 	if file == "" {
 		_, err := os.Stdout.WriteString(text)
-		return err
-	}
-	if err := report.WriteCharts(filepath.Join(filepath.Dir(file), chartFolder), s.summary.charts); err != nil {
 		return err
 	}
 	before, err := os.ReadFile(file) //nolint:gosec // the user names the file
@@ -163,15 +153,9 @@ func (s *suite) measure(ctx context.Context, wanted []part, flags *flag.FlagSet)
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", part.name, err)
 		}
-		if _, err := section.WriteTo(&b); err != nil {
-			return "", err
-		}
+		b.WriteString(section.String())
 		slog.Info("measured", "part", part.name, "took", time.Since(start).Round(time.Second).String())
 	}
-	s.summary = summarize(s.results)
-	if _, err := judge(targets(), s.results).WriteTo(&b); err != nil {
-		return "", err
-	}
-	fmt.Fprintf(&b, "The run took %s.\n", time.Since(began).Round(time.Second))
+	fmt.Fprintf(&b, "%sThe run took %s.\n", judge(targets(), s.results), time.Since(began).Round(time.Second))
 	return s.introduction(ctx, wanted, flags) + b.String(), nil
 }

@@ -4,11 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"math"
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -55,7 +53,7 @@ func TestRun(t *testing.T) { //nolint:paralleltest // a comparison has the proce
 	result := string(written)
 	for _, want := range []string{
 		"# Benchmarks\n", "`go -C examples/bench run . -parts=guarded,inprocess,openloop,sql -rounds=1 -slice=1ms`",
-		"## What a guard costs", "| memory, 1 at once, first |", "## A guard on each store", "Only a part of the benchmarks was run", `srcset="docs/charts/in-process-dark.svg"`, "\n- In process, a guard adds ",
+		"## What a guard costs", "| memory, 1 at once, first |", "## A guard on each store", "Only a part of the benchmarks was run",
 		"## In process, in memory", "| fiber v3: replay |", "| net/http, outer headers: first |", "Open loop, oncekey: replay", "## SQL databases", "database/sql, SQLite, 16 at once", "## Targets",
 		"| Redis, 16 connections, first : tutorial | >= 0.84 | not measured |", "\n\n" + keptLine + "\nby hand\n",
 	} {
@@ -72,41 +70,12 @@ func TestRun(t *testing.T) { //nolint:paralleltest // a comparison has the proce
 	if strings.Contains(result, file) {
 		t.Error("the result contains the name of its own file")
 	}
-	chart, err := os.ReadFile(filepath.Join(filepath.Dir(file), "docs", "charts", "in-process-light.svg"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	expectBars(t, string(chart), result)
-}
-
-// expectBars expects each bar of the chart, in microseconds, to have the figure of its arm
-// in the table.
-func expectBars(t *testing.T, chart, table string) {
-	t.Helper()
-	bars := regexp.MustCompile(`text-anchor="end" fill="[^"]*">([^<]+)</text>\n.*\n<text [^>]*>([0-9.]+)</text>`).FindAllStringSubmatch(chart, -1)
-	if len(bars) != 8 {
-		t.Errorf("the chart has %d bars, want 8", len(bars))
-	}
-	for _, bar := range bars {
-		arm := strings.Replace(bar[1], "oncekey: ", "net/http: ", 1)
-		cell := regexp.MustCompile(`\n\| ` + regexp.QuoteMeta(arm) + ` \| ([0-9.]+) ([nµm]s) \|`).FindStringSubmatch(table)
-		if cell == nil {
-			t.Errorf("the table has no arm %q", arm)
-			continue
-		}
-		unit := map[string]float64{"ns": 1e-3, "µs": 1, "ms": 1e3}[cell[2]]
-		drawn, _ := strconv.ParseFloat(bar[2], 64)
-		written, _ := strconv.ParseFloat(cell[1], 64)
-		if math.Abs(drawn-written*unit) > 0.01*drawn {
-			t.Errorf("%s: the bar says %v µs, the table %s %s", arm, drawn, cell[1], cell[2])
-		}
-	}
 }
 
 // Only arms that match run, with the first of their table.
 func TestRunOfSomeArms(t *testing.T) { //nolint:paralleltest // a comparison has the process to itself
 	file := filepath.Join(t.TempDir(), "result.md")
-	arguments := []string{"-quick", "-rounds", "1", "-slice", "1ms", "-parts", "inprocess,openloop", "-arms", "^tutorial: (replay|first)$", "-o", file}
+	arguments := []string{"-rounds", "1", "-slice", "1ms", "-parts", "inprocess,openloop", "-arms", "^tutorial: (replay|first)$", "-o", file}
 	if err := run(t.Context(), arguments); err != nil {
 		t.Fatal(err)
 	}
@@ -118,8 +87,8 @@ func TestRunOfSomeArms(t *testing.T) { //nolint:paralleltest // a comparison has
 	if len(rows) != 3 || rows[0][1] != bareArm || rows[1][1] != "tutorial: first" || rows[2][1] != "tutorial: replay" {
 		t.Errorf("the arms are %q, want the first one and the two that match", rows)
 	}
-	if !strings.HasPrefix(string(written), "# Benchmarks, a quick run of about five minutes") || strings.Contains(string(written), "Open loop") {
-		t.Errorf("the heading says no quick run, or a table has no arm: %.300s", written)
+	if strings.Contains(string(written), "Open loop") {
+		t.Errorf("a table has no arm: %.300s", written)
 	}
 }
 

@@ -3,7 +3,6 @@ package report
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/oncekey/oncekey/examples/bench/internal/harness"
@@ -63,8 +62,8 @@ func Duration(nanoseconds float64) string {
 	}
 }
 
-// WriteTo writes the section in Markdown.
-func (s Section) WriteTo(w io.Writer) (int64, error) {
+// String returns the section in Markdown.
+func (s Section) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "## %s\n\n", s.Title)
 	for _, paragraph := range s.Text {
@@ -79,8 +78,7 @@ func (s Section) WriteTo(w io.Writer) (int64, error) {
 	if len(s.Notes) > 0 {
 		b.WriteString("\n")
 	}
-	n, err := io.WriteString(w, b.String())
-	return int64(n), err
+	return b.String()
 }
 
 // write aligns the first column to the left, and figures to the right.
