@@ -108,6 +108,9 @@ const DefaultTable = "oncekey_records"
 // Store is a [storage.Store] in PostgreSQL, and a [storage.Transactor], a
 // [storage.Inspector], a [storage.Checker] and a [storage.Examiner] too. It is safe for
 // concurrent use. Make one with [New].
+//
+// The pages of a List are in the order of their keys. List skips an unreadable record, and
+// logs a warning with the record's key. Forget also deletes the attempt number.
 type Store struct {
 	pool   *pgxpool.Pool
 	table  string
@@ -137,11 +140,15 @@ type Store struct {
 	completions                                      lane.Lane[completion, struct{}]
 	claimStatement, readStatement, completeStatement sqlrows.Many
 
+	inspector
 	*scopes
 }
 
-// scopes are the methods of [storage.Limiter].
-type scopes = sqlrows.Scopes
+// The methods of [storage.Inspector] and of [storage.Limiter].
+type (
+	inspector = storage.Inspector
+	scopes    = sqlrows.Scopes
+)
 
 var (
 	_ storage.Transactor = (*Store)(nil)
@@ -235,7 +242,7 @@ func configured(pool *pgxpool.Pool, options []Option) *Store {
 	s.completeBegun = s.statements[sqlrows.Complete].Text + ` AND ` + isBegun
 	s.claimStatement, s.readStatement, s.completeStatement = form.ClaimMany(s.table), form.ReadMany(s.table), form.CompleteMany(s.table)
 	s.records = s.newRecords(&form)
-	s.scopes = sqlrows.NewScopes(s.records)
+	s.inspector, s.scopes = s.records, sqlrows.NewScopes(s.records)
 	return s
 }
 

@@ -28,27 +28,6 @@ func (s *Store) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) 
 	return s.records.Extend(ctx, l, ttl)
 }
 
-// Lookup implements [storage.Inspector].
-func (s *Store) Lookup(ctx context.Context, key string) (*storage.Record, error) {
-	return s.records.Lookup(ctx, key)
-}
-
-// List implements [storage.Inspector]. Pages are in the order of their keys. List skips
-// an unreadable record, and logs a warning with the record's key.
-func (s *Store) List(ctx context.Context, filter storage.Filter, page storage.Page) (storage.Listing, error) {
-	return s.records.List(ctx, filter, page)
-}
-
-// Settle implements [storage.Inspector].
-func (s *Store) Settle(ctx context.Context, key string, attempt uint64, confirmation storage.Confirmation) error {
-	return s.records.Settle(ctx, key, attempt, confirmation)
-}
-
-// Forget implements [storage.Inspector]. It also deletes the attempt number.
-func (s *Store) Forget(ctx context.Context, key string, confirmation storage.Confirmation) (bool, error) {
-	return s.records.Forget(ctx, key, confirmation)
-}
-
 // Sweep removes the records that expired before the last full hour, and returns their
 // number. Of the records that are remembered longer, it removes the response and
 // leaves a tombstone (see storage.Expired). These count when their tombstone is

@@ -85,6 +85,9 @@ const DefaultTable = "oncekey_records"
 // Store is a [storage.Store] over database/sql, and a [storage.Transactor], a
 // [storage.Inspector], a [storage.Checker] and a [storage.Examiner] too. It is safe for
 // concurrent use. Make one with [New].
+//
+// The pages of a List are in the order of their keys. List skips an unreadable record, and
+// logs a warning with the record's key. Forget also deletes the attempt number.
 type Store struct {
 	db         *sql.DB
 	dialect    *dialect
@@ -101,11 +104,15 @@ type Store struct {
 	prompt bool
 	// writer has room for the one write at a time of a database with a single writer.
 	writer chan struct{}
+	inspector
 	*scopes
 }
 
-// scopes are the methods of [storage.Limiter].
-type scopes = sqlrows.Scopes
+// The methods of [storage.Inspector] and of [storage.Limiter].
+type (
+	inspector = storage.Inspector
+	scopes    = sqlrows.Scopes
+)
 
 var (
 	_ storage.Store      = (*Store)(nil)
@@ -168,7 +175,7 @@ func configured(db *sql.DB, dialect Dialect, options []Option) *Store {
 	s.proof = sqlrows.Proof{Client: sqlDriver, Prove: s.proveAll}
 	s.compileStatements()
 	s.records = s.newRecords()
-	s.scopes = sqlrows.NewScopes(s.records)
+	s.inspector, s.scopes = s.records, sqlrows.NewScopes(s.records)
 	if s.dialect.singleWriter {
 		s.writer = make(chan struct{}, 1)
 	} else {
