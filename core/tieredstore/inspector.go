@@ -79,15 +79,12 @@ func (s *Store) closed(ctx context.Context, operation, key string) (storage.Insp
 var _ storage.Checker = (*Store)(nil)
 
 // Check implements [storage.Checker]. It returns the result of the durable tier's
-// check. A failed check of the hot tier is only logged, because requests are served
-// without the hot tier. When the durable tier is no Checker, Check returns an error
-// that is [errors.ErrUnsupported].
-func (s *Store) Check(ctx context.Context) error {
-	durable, can := s.durable.(storage.Checker)
-	if !can {
-		return unsupported("check", "durable", s.durable)
+// check, or nil when that tier is no Checker. A failed check of the hot tier is only logged,
+// because requests are served without the hot tier.
+func (s *Store) Check(ctx context.Context) (err error) {
+	if durable, can := s.durable.(storage.Checker); can {
+		err = durable.Check(ctx)
 	}
-	err := durable.Check(ctx)
 	if hot, can := s.hot.store.(storage.Checker); can {
 		_ = s.hot.call(ctx, s.hot.timeout, hot.Check) // call logs the error
 	}
