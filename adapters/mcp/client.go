@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
 
 	"github.com/oncekey/oncekey/adapters/internal/outgoing"
@@ -18,7 +20,8 @@ import (
 // ClientOptions are the options of a client. A zero field means the default.
 type ClientOptions struct {
 	// KeyIn is the place of the key: InMeta or InArguments. A key in the arguments is sent to
-	// the tools whose input schema has the place's first member, and to no other tool.
+	// the tools whose input schema has the place's first member, and to no other tool. A call
+	// with another value than an object around the key gets none either.
 	// Default InMeta("idempotency-key").
 	KeyIn KeyPlace
 	// MaxAttempts includes the first attempt. With 1, calls get keys and are never
@@ -195,7 +198,7 @@ func (c *client) withKey(ctx context.Context, session *mcp.ClientSession, tool *
 		return nil, "", fmt.Errorf("idemmcp: the call of %s: %s", params.Name, found.wrong)
 	}
 	keyed, key := *params, found.key
-	if !found.given && c.isKeyed(tool) {
+	if !found.given && c.isKeyed(tool, text) {
 		if key, _ = ctx.Value(givenKey{}).(string); key == "" {
 			key, _ = outgoing.NewKey(ctx, "TOOL "+nameOf(session)+" "+params.Name)
 		}
@@ -213,9 +216,18 @@ func (c *client) withKey(ctx context.Context, session *mcp.ClientSession, tool *
 	return &keyed, key, nil
 }
 
-// isKeyed reports whether calls of a tool get a key.
-func (c *client) isKeyed(tool *mcp.Tool) bool {
-	return !isReadOnly(tool) && (c.KeyIn.of == meta || takes(tool, c.KeyIn.name))
+// isKeyed reports whether a call of a tool with these arguments gets a key.
+func (c *client) isKeyed(tool *mcp.Tool, arguments []byte) bool {
+	return !isReadOnly(tool) && (c.KeyIn.of == meta || takes(tool, c.KeyIn.name) && hasRoom(arguments, c.KeyIn.name))
+}
+
+// hasRoom reports whether a member can be added without a change of another one: what is
+// around it is an object, null or absent.
+func hasRoom(arguments []byte, path string) bool {
+	return !slices.ContainsFunc(pathsAround(path), func(around string) bool {
+		found := gjson.GetBytes(arguments, around)
+		return found.Type != gjson.Null && !found.IsObject()
+	})
 }
 
 // nameOf names the server of a session.

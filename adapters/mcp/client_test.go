@@ -297,6 +297,8 @@ func TestClientPlacesKeys(t *testing.T) {
 		"in the arguments":              {idemmcp.InArguments("idempotency_key"), mcp.CallToolParams{Name: "charge", Arguments: args{"amount": 1}}, `charge {"amount":1,"idempotency_key":"given"} null`},
 		"the caller's in the arguments": {idemmcp.InArguments("idempotency_key"), mcp.CallToolParams{Name: "charge", Arguments: keyed("mine", 1)}, `charge {"amount":1,"idempotency_key":"mine"} null`},
 		"not in a tool's schema":        {idemmcp.InArguments("idempotency_key"), mcp.CallToolParams{Name: "closed", Arguments: args{}}, `closed {} null`},
+		"in an object":                  {idemmcp.InArguments("meta.key"), mcp.CallToolParams{Name: "charge", Arguments: args{"meta": nil}}, `charge {"meta":{"key":"given"}} null`},
+		"no object":                     {idemmcp.InArguments("meta.key"), mcp.CallToolParams{Name: "charge", Arguments: args{"meta": "mine"}}, `charge {"meta":"mine"} null`},
 		"of no listed tool":             {idemmcp.InArguments("idempotency_key"), mcp.CallToolParams{Name: "absent", Arguments: args{}}, `absent {} null`},
 	}, func(t *testing.T, row row) {
 		made, out := newShop(t, setup{}), new(seen)
