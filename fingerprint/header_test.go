@@ -81,22 +81,3 @@ func TestHeadersAreParsedUpToALimit(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkLongHeaders(b *testing.B) {
-	for name, parameters := range longHeaders(1 << 20) {
-		b.Run("Content-Type/"+name, func(b *testing.B) {
-			for b.Loop() {
-				fingerprint.Of(fingerprint.Request{ContentType: "text/plain" + parameters}, nil)
-			}
-		})
-	}
-	for name, parameters := range longHeaders(4000) {
-		b.Run("256 parts/"+name, func(b *testing.B) {
-			part := "--b\r\nContent-Disposition: form-data; name=a" + parameters + "\r\n\r\n\r\n"
-			r := multipartRequest(strings.Repeat(part, 256))
-			for b.Loop() {
-				fingerprint.Of(r, nil)
-			}
-		})
-	}
-}

@@ -5,8 +5,6 @@ import (
 	"math/big"
 	"strings"
 	"testing"
-
-	"github.com/oncekey/oncekey/fingerprint"
 )
 
 // sameNumber checks whether two numbers have one fingerprint, alone and inside an array.
@@ -137,15 +135,4 @@ func FuzzNumbers(f *testing.F) {
 		f.Add(seed[0], seed[1])
 	}
 	f.Fuzz(checkNumbers)
-}
-
-func BenchmarkNumbers(b *testing.B) {
-	for _, number := range []string{"7", "1999", "4200", "5000", "19.99", "1.50", "0.5", "1.5e-3", "12345678901234567890"} {
-		r := jsonRequest("[" + strings.Repeat(number+",", 99) + number + "]")
-		b.Run(number, func(b *testing.B) {
-			for b.Loop() {
-				fingerprint.Read(r, nil).Close()
-			}
-		})
-	}
 }
