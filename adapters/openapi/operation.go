@@ -198,17 +198,28 @@ func (s *settings) isKey(p parameter) bool {
 	return p.in == "header" && strings.EqualFold(p.name, s.keyHeader)
 }
 
-// operationIDs returns the operationIds of the document.
+// operationIDs returns the operationIds of the document, which must all differ.
 func (r *reader) operationIDs() map[string]bool {
 	ids := make(map[string]bool)
-	r.document.Get("paths").ForEach(func(_, item gjson.Result) bool {
+	for _, place := range []string{"paths", "webhooks", "components.pathItems"} {
+		addIDs(ids, r.document.Get(place))
+	}
+	return ids
+}
+
+// addIDs adds those of path items, and of the callbacks of their operations.
+func addIDs(ids map[string]bool, items gjson.Result) {
+	items.ForEach(func(_, item gjson.Result) bool {
 		item.ForEach(func(_, operation gjson.Result) bool {
 			ids[operation.Get("operationId").Str] = true
+			operation.Get("callbacks").ForEach(func(_, callback gjson.Result) bool {
+				addIDs(ids, callback)
+				return true
+			})
 			return true
 		})
 		return true
 	})
-	return ids
 }
 
 // operationID returns a new id, such as postMembersId.
