@@ -29,10 +29,14 @@ func (e *examiner) operators(ctx context.Context, check string) storage.Finding 
 	if err == nil {
 		_, err = e.list(ctx, 1)
 	}
-	if err != nil {
-		return examination.Look(check, err.Error(), "grant the commands of operators: ACL SETUSER <user> +multi +exec +scan")
+	switch {
+	case isForbidden(err):
+		return examination.Look(check, err.Error(), "grant the command of operators: ACL SETUSER <user> +scan")
+	case err != nil:
+		return examination.Look(check, err.Error(), "mend the cause that the error names: operators see no record")
+	default:
+		return examination.Good(check, "the server permits to look up, to list and to settle")
 	}
-	return examination.Good(check, "the server permits to look up, to list and to settle")
 }
 
 // prefix looks for values of other programs among some keys under the prefix.

@@ -23,34 +23,11 @@ func (s *Store) Lookup(ctx context.Context, key string) (*storage.Record, error)
 
 // lookUp returns nil for a key without a record.
 func (s *Store) lookUp(ctx context.Context, key string) (*storage.Record, error) {
-	seen, err := s.snapshot(ctx, key)
-	if err != nil || seen == nil || seen.forgotten || seen.gone {
+	seen, err := s.lookClosely(ctx, key, new(snapshot))
+	if err != nil || seen.forgotten || seen.gone {
 		return nil, err
 	}
 	return &seen.record, nil
-}
-
-// snapshot reads the value and its time to live in a transaction. No other command can
-// run between the two reads, as in claimOrLook. It returns nil without a value.
-func (s *Store) snapshot(ctx context.Context, key string) (*snapshot, error) {
-	transaction, name := s.client.TxPipeline(), s.prefix+key
-	found, left := transaction.Get(ctx, name), transaction.PTTL(ctx, name)
-	responseName, _ := s.responseKey(key)
-	apart := transaction.Get(ctx, responseName)
-	_, failed := transaction.Exec(ctx)
-	value, err := found.Bytes()
-	response, noResponse := apart.Bytes()
-	switch {
-	case errors.Is(err, redis.Nil):
-		return nil, nil //nolint:nilnil // there is no record
-	case err != nil:
-		return nil, err
-	case failed != nil && noResponse == nil:
-		return nil, failed
-	case noResponse != nil && !errors.Is(noResponse, redis.Nil) && mayBeApart(string(value)):
-		return nil, noResponse
-	}
-	return look(value, left.Val(), response)
 }
 
 // Forget implements [storage.Inspector]. It also deletes a value that is not a
@@ -61,20 +38,12 @@ func (s *Store) Forget(ctx context.Context, key string, confirmation storage.Con
 		return false, fmt.Errorf("redisstore: %w", records.ErrRerunNotConfirmed)
 	}
 	there, err := bounded(ctx, s, func(ctx context.Context) (bool, error) {
-		transaction := s.client.TxPipeline()
-		head := transaction.GetRange(ctx, s.prefix+key, 0, plainSize-1)
-		deleted := transaction.Del(ctx, s.prefix+key)
-		if response, possible := s.responseKey(key); possible {
-			transaction.Del(ctx, response)
+		response, _ := s.responseKey(key)
+		head, err := s.run(ctx, forgetScript, []string{s.prefix + key, response}, plainSize).Text()
+		if errors.Is(err, redis.Nil) {
+			return false, nil
 		}
-		_, failed := transaction.Exec(ctx)
-		if err := deleted.Err(); err != nil {
-			return false, err
-		}
-		if failed != nil && !redis.HasErrorPrefix(failed, "WRONGTYPE") { // GETRANGE's error for a list
-			return false, failed
-		}
-		return deleted.Val() == 1 && !isForgotten(head.Val()), nil
+		return err == nil && !isForgotten(head), err
 	})
 	return there, s.failure("forget", key, err)
 }
@@ -99,8 +68,8 @@ func (s *Store) Settle(ctx context.Context, key string, attempt uint64, confirma
 	// that go-redis waits for again, is recognized by the token.
 	token := storage.NewToken()
 	for range acquireRounds { // a late Extend may change a record that stays abandoned
-		seen, err := bounded(ctx, s, func(ctx context.Context) (*snapshot, error) { return s.snapshot(ctx, key) })
-		if err == nil && seen != nil && seen.token == token {
+		seen, err := bounded(ctx, s, func(ctx context.Context) (*snapshot, error) { return s.lookClosely(ctx, key, new(snapshot)) })
+		if err == nil && seen.token == token {
 			return nil
 		}
 		if err == nil && !seen.isAbandonedUnder(attempt) {
@@ -117,10 +86,9 @@ func (s *Store) Settle(ctx context.Context, key string, attempt uint64, confirma
 	return s.failure("settle", key, storage.ErrNotAbandoned)
 }
 
-// isAbandonedUnder reports whether an attempt has left the key abandoned. There may be no
-// snapshot.
+// isAbandonedUnder reports whether an attempt has left the key abandoned.
 func (s *snapshot) isAbandonedUnder(attempt uint64) bool {
-	return s != nil && !s.forgotten && !s.gone && s.record.Abandoned() && s.record.Attempt == attempt
+	return !s.forgotten && !s.gone && s.record.Abandoned() && s.record.Attempt == attempt
 }
 
 // decide replaces the record of an abandoned key, and returns false when the record

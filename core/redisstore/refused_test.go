@@ -71,6 +71,27 @@ func TestResponseThatIsTooLarge(t *testing.T) {
 	}
 }
 
+// A full server serves operators who look a record up: a transaction would be refused, although it only reads.
+func TestFullServerIsInspected(t *testing.T) {
+	t.Parallel()
+	rdb := connect(t, redistest.Start(t), nil)
+	store := redisstore.New(rdb)
+	must(t, store.Complete(t.Context(), win(t, store, claim("finished")), result("body")))
+	win(t, store, claim("running"))
+	must(t, rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
+	for key, want := range map[string]storage.State{"finished": storage.Completed, "running": storage.InProgress} {
+		record, err := store.Lookup(t.Context(), key)
+		must(t, err)
+		if record == nil || record.State != want {
+			t.Errorf("the record is %+v, want one that is %s", record, want)
+		}
+	}
+	wantFinding(t, examined(t, store), "rights of operators", storage.Good)
+	if there, err := store.Forget(t.Context(), "finished", storage.RerunIsSafe); err != nil || !there {
+		t.Errorf("Forget returned %t and %v", there, err)
+	}
+}
+
 // Case 95: too little memory may pass, and a lost connection too.
 func TestFaultsThatMayPass(t *testing.T) {
 	t.Parallel()

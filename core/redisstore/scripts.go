@@ -179,6 +179,18 @@ end
 return {value, redis.call('PTTL', KEYS[1]), isApart(value) and redis.call('GET', KEYS[2])}
 `)
 
+// forgetScript deletes a value and its response, and returns the value's first ARGV[1] bytes,
+// or false where there was none. KEYS[2] is the response's key.
+var forgetScript = newScript(`
+local head = redis.pcall('GETRANGE', KEYS[1], 0, ARGV[1] - 1)
+local deleted = redis.call('DEL', KEYS[1])
+redis.call('DEL', KEYS[2]) -- perhaps the same key
+if deleted == 0 then
+	return false
+end
+return type(head) == 'string' and head or '' -- an error for a list
+`)
+
 // beginningScript returns the first ARGV[1] bytes of a value, its time to live, and
 // the first bytes of its response or nil. It returns false for a key without a value.
 // KEYS[2] is the response's key.
