@@ -132,6 +132,9 @@ func (s *snapshot) refusal(open bool, last *snapshot, round int) *storage.Record
 //
 // An AutoPipeliner merges single commands of several callers, but no pipelines. With it
 // every claim asks late.
+//
+// A server that refuses all writes for now refuses the SET and still reads: a key that
+// exists is looked at, so that a retry gets its replay.
 func (s *Store) claimOrLook(ctx context.Context, c *storage.Claim, value []byte) (*snapshot, error) {
 	key, life, late := c.Key, lifetime(c.Retain, c.Remember), s.asksLate(c)
 	return boundedCommands(ctx, s, func(ctx context.Context) (*snapshot, error) {
@@ -141,6 +144,12 @@ func (s *Store) claimOrLook(ctx context.Context, c *storage.Claim, value []byte)
 			return look(value, lifeLeft(life), nil)
 		case errors.Is(err, redis.Nil):
 			return nil, nil //nolint:nilnil // the key did not exist: the caller holds the lease
+		case err != nil && refusesWrites(err):
+			seen, unread := s.lookClosely(ctx, key, new(snapshot))
+			if unread != nil || seen.gone {
+				return nil, err
+			}
+			return seen, nil
 		case err != nil:
 			return nil, err
 		}

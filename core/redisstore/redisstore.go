@@ -48,8 +48,8 @@
 // cluster-require-full-coverage: with yes, Redis's default, all shards refuse
 // commands from the death of one master until its successor takes over.
 //
-// min-replicas-to-write: with too few replicas the server refuses replays as well as
-// first-time requests, because the store looks up a key by a SET.
+// min-replicas-to-write: with too few replicas the server refuses first-time requests, and
+// still replays.
 //
 // The page docs/redis.md has the rights of a Redis user, and settings of the server.
 //

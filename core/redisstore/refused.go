@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -40,6 +41,14 @@ func (s *Store) unlessRefused(ctx context.Context, size int, err error) error {
 		return fmt.Errorf("%w: its value of %d bytes is larger than %s: %w", storage.ErrNotStorable, size, bulkSetting, err)
 	}
 	return err
+}
+
+// refusesWrites reports whether the server refuses all writes for now, and still reads: its
+// memory is full, it cannot write to its disk, or it is a replica or lacks them.
+func refusesWrites(err error) bool {
+	return slices.ContainsFunc([]string{"OOM", "MISCONF", "READONLY", "NOREPLICAS"}, func(code string) bool {
+		return redis.HasErrorPrefix(err, code)
+	})
 }
 
 // exceedsBulk reports whether a value is larger than the server takes. A server that hides

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
 
@@ -89,6 +91,63 @@ func TestFullServerIsInspected(t *testing.T) {
 	wantFinding(t, examined(t, store), "rights of operators", storage.Good)
 	if there, err := store.Forget(t.Context(), "finished", storage.RerunIsSafe); err != nil || !there {
 		t.Errorf("Forget returned %t and %v", there, err)
+	}
+}
+
+// A server that refuses all writes for now still has the responses of finished keys.
+func TestServerThatRefusesWritesReplays(t *testing.T) {
+	t.Parallel()
+	for name, refuse := range map[string]func(t *testing.T, rdb *redis.Client){
+		"OOM": func(t *testing.T, rdb *redis.Client) {
+			must(t, rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
+		},
+		"NOREPLICAS": func(t *testing.T, rdb *redis.Client) {
+			must(t, rdb.ConfigSet(t.Context(), "min-replicas-to-write", "1").Err())
+		},
+		"READONLY": func(t *testing.T, rdb *redis.Client) {
+			must(t, rdb.SlaveOf(t.Context(), "127.0.0.1", "1").Err())
+		},
+		"MISCONF": func(t *testing.T, rdb *redis.Client) {
+			folder := t.TempDir()
+			must(t, rdb.ConfigSet(t.Context(), "dir", folder).Err())
+			must(t, rdb.ConfigSet(t.Context(), "save", "3600 1").Err())
+			must(t, os.RemoveAll(folder))
+			must(t, rdb.BgSave(t.Context()).Err())
+			testkit.Await(t, "for a snapshot that fails", func() bool {
+				return strings.Contains(rdb.Info(t.Context(), "persistence").Val(), "rdb_last_bgsave_status:err")
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rdb := connect(t, redistest.Start(t, "--enable-protected-configs", "yes"), func(options *redis.Options) { options.MaxRetries = -1 })
+			store := redisstore.New(rdb)
+			remembered := claim("remembered")
+			remembered.Remember = time.Hour
+			res := result("body")
+			must(t, store.Complete(t.Context(), win(t, store, claim("finished")), res))
+			res.Remember = remembered.Remember
+			must(t, store.Complete(t.Context(), win(t, store, remembered), res))
+			win(t, store, claim("running"))
+			abandoned := claim("abandoned")
+			abandoned.LockTTL = time.Millisecond
+			win(t, store, abandoned)
+			refuse(t, rdb)
+			for _, c := range []storage.Claim{claim("finished"), remembered} {
+				if r := find(t, redisstore.New(rdb), c); r.State != storage.Completed || string(r.Body) != "body" {
+					t.Errorf("the record is %+v, want the response", r)
+				}
+			}
+			if r := find(t, store, claim("running")); r.State != storage.InProgress {
+				t.Errorf("the record is %+v, want one in progress", r)
+			}
+			abandoned.TakeOver = true
+			for _, c := range []storage.Claim{claim("new"), abandoned} {
+				if _, _, err := store.Acquire(t.Context(), c); err == nil || !strings.Contains(err.Error(), name) {
+					t.Errorf("Acquire of the key %s returned %v, want the server's %s", c.Key, err, name)
+				}
+			}
+		})
 	}
 }
 

@@ -13,10 +13,8 @@ import (
 )
 
 // Case 15: a master that must not write without a replica (min-replicas-to-write) replies
-// NOREPLICAS without a replica. Then no handler runs. There are no replays either, because
-// for Redis an Acquire is a write, before it is known that the key is finished. That is the
-// price of the setting. It limits the loss in a failover to the replica's delay, and does
-// not prevent the loss.
+// NOREPLICAS without a replica. Then no handler runs, and a finished key is replayed. The
+// setting limits the loss in a failover to the replica's delay, and does not prevent the loss.
 func TestNothingRunsWithoutEnoughReplicas(t *testing.T) {
 	t.Parallel()
 	master := redistest.Start(t, "--min-replicas-to-write", "1", "--repl-diskless-sync-delay", "0")
@@ -39,9 +37,9 @@ func TestNothingRunsWithoutEnoughReplicas(t *testing.T) {
 	testkit.Await(t, "for the master to refuse", func() bool { return second.post("late").is(unavailable) })
 	first.finish <- struct{}{}
 	(<-answers).expect(t, "the response of a handler that had begun", created)
-	for _, key := range []string{"early", "late", slow} {
-		second.expect(t, key, unavailable)
-	}
+	second.expect(t, "early", replayed)
+	second.expect(t, "late", unavailable)
+	second.expect(t, slow, inProgress)
 	effects.expectRuns(t, "late")
 
 	replica.Restart()
