@@ -201,7 +201,7 @@ func (r *reader) resolved(value gjson.Result) gjson.Result {
 		}
 		target, isKnown := r.targets[pointer]
 		if !isKnown {
-			target = r.find(pointer)
+			target = at(r.document, pointer)
 			r.targets[pointer] = target
 		}
 		value = target
@@ -209,9 +209,8 @@ func (r *reader) resolved(value gjson.Result) gjson.Result {
 	return value
 }
 
-// find returns the value at a JSON pointer, without its first slash.
-func (r *reader) find(pointer string) gjson.Result {
-	value := r.document
+// at returns the value at a JSON pointer, without its first slash.
+func at(value gjson.Result, pointer string) gjson.Result {
 	for token := range strings.SplitSeq(pointer, "/") {
 		if plain, err := url.PathUnescape(token); err == nil {
 			token = plain
