@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -88,6 +90,54 @@ func TestOnFiber(t *testing.T) {
 	if runs != 4 {
 		t.Errorf("%d handlers ran, want 4", runs)
 	}
+}
+
+// A gateway's guard does not keep the 409 of the guard behind it.
+func TestResponseOfAnotherService(t *testing.T) {
+	t.Parallel()
+	began, proceed := make(chan struct{}), make(chan struct{})
+	service := newEngine(t).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		close(began)
+		<-proceed
+		pay(w, r)
+	}))
+	server := httptest.NewServer(service)
+	defer server.Close()
+	target, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	proxy.ModifyResponse = func(response *http.Response) error {
+		switch ctx := response.Request.Context(); {
+		case response.StatusCode == http.StatusConflict && response.Header.Get("Retry-After") != "":
+			failure.MarkRetryable(ctx) // the first request is in progress there: else this 409 is kept
+		case response.StatusCode < http.StatusBadRequest:
+			failure.MarkExecuted(ctx) // else a response that breaks off panics, and releases the key
+		}
+		return nil
+	}
+	through := func(handler http.Handler) func(*http.Request) *http.Response {
+		return func(r *http.Request) *http.Response {
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, r)
+			return w.Result()
+		}
+	}
+	gateway, done := through(newEngine(t).Handler(proxy)), make(chan struct{})
+	go func() {
+		defer close(done)
+		send(t, through(service), "k") // an attempt that the gateway has given up
+	}()
+	<-began
+	for range 2 {
+		if status, body, replay := send(t, gateway, "k"); status != http.StatusConflict || replay != "" {
+			t.Errorf("got %d %q %q, want a 409 that is not stored", status, body, replay)
+		}
+	}
+	close(proceed)
+	<-done
+	wantStored(t, gateway, "k", http.StatusCreated)
 }
 
 // registerShop declares shop.v1.Payments, in place of generated code.
