@@ -75,7 +75,8 @@
 //
 // The package cannot make a server idempotent: a server that ignores the key executes
 // every attempt. Another [http.Client.Do] after a failure is a new call, unless the
-// request carries the caller's own key.
+// request carries the caller's own key. So is each attempt of a library that repeats
+// requests around the Transport, such as resty: turn its repetitions off.
 //
 // # Redirects
 //
