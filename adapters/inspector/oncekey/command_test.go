@@ -22,6 +22,7 @@ import (
 	"github.com/oncekey/oncekey/adapters/inspector"
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/pgstore"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/internal/testkit"
 )
 
@@ -263,6 +264,16 @@ func TestAbout(t *testing.T) {
 		if code != exitDone || !strings.Contains(text, row.says) {
 			t.Errorf("%s: exit code %d and\n%s\nwant %s", row.args, code, text, row.says)
 		}
+	}
+}
+
+// The key of a call of core.Do is any text: a header could not carry this one.
+func TestHashOfACall(t *testing.T) {
+	t.Parallel()
+	const key = `"order, 42"`
+	want := "record=" + storage.Key("orders", storage.MethodCall, "charge", key) + "\nidempotency_key=" + event.KeyHash(key) + "\n"
+	if text, code := said(t, "hash", "--scope", "orders", "CALL charge", key); code != exitDone || !strings.HasPrefix(text, want) {
+		t.Errorf("exit code %d and\n%s\nwant\n%s", code, text, want)
 	}
 }
 

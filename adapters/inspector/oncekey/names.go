@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"strings"
 
 	"github.com/oncekey/oncekey/adapters/inspector"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // hashCommand prints the names of a key.
@@ -20,9 +22,12 @@ type named struct {
 
 // Run implements the command.
 func (c *hashCommand) Run(ctx context.Context, out *printer, where *place) error {
-	key, err := core.ParseKey(c.Key)
-	if err != nil {
-		return usageError{err}
+	key := c.Key
+	if method, _, _ := strings.Cut(c.Request, " "); !strings.EqualFold(method, storage.MethodCall) { // the key of core.Do is any text
+		var err error
+		if key, err = core.ParseKey(c.Key); err != nil {
+			return usageError{err}
+		}
 	}
 	from, err := where.anyPage(out)
 	if err != nil {
