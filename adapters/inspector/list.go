@@ -117,7 +117,7 @@ func (p *Page) rows(entries []storage.Entry, state string) []Row {
 	rows := make([]Row, 0, len(entries))
 	slowest, named := p.events.slowest(), endpointsOf(p.engine)
 	for _, entry := range entries {
-		one := p.row(entry.Key, entry.Record, named)
+		one := rowIn(p.engine, named, entry.Key, entry.Record)
 		if state == storage.InProgress.String() && one.State == abandonedState {
 			continue
 		}
@@ -152,14 +152,14 @@ func endpointsOf(engine *core.Engine) map[string]string {
 	return named
 }
 
-// row returns a record's row, with the facts of its route. named is the result of endpointsOf.
-func (p *Page) row(id string, record *storage.Record, named map[string]string) Row {
+// rowIn returns a record's row, with the facts of its route. named is the result of endpointsOf.
+func rowIn(engine *core.Engine, named map[string]string, id string, record *storage.Record) Row {
 	one := rowOf(id, record)
 	if endpoint := named[one.Route]; endpoint != one.Route {
 		one.Endpoint = endpoint
 	}
 	if one.State == abandonedState {
-		if route := p.routeOf(one.Route); route != nil {
+		if route := routeOf(engine, one.Route); route != nil {
 			one.OnAbandoned = route.Policy().OnAbandoned.String()
 		}
 	}

@@ -148,11 +148,11 @@ func policyOf(route *core.Route) *RoutePolicy {
 }
 
 // routeOf returns the route that serves a pattern, or nil when none or several do.
-func (p *Page) routeOf(pattern string) (found *core.Route) {
+func routeOf(engine *core.Engine, pattern string) (found *core.Route) {
 	if pattern == "" {
 		return nil
 	}
-	for _, route := range p.engine.Routes() {
+	for _, route := range engine.Routes() {
 		serves := slices.ContainsFunc(route.Endpoints(), func(e core.Endpoint) bool { return e.Pattern == pattern || e.String() == pattern })
 		switch {
 		case !serves:

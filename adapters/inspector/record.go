@@ -165,9 +165,9 @@ func (p *Page) describe(v visit, id string, record *storage.Record, body bool) *
 		shown.Outlook = outlookOf(p.records.Outlook(nil, nil))
 		return shown
 	}
-	route := p.routeOf(record.Origin.Route)
+	route := routeOf(p.engine, record.Origin.Route)
 	outlook := p.records.Outlook(record, route)
-	shown.Row, shown.Found = p.row(id, record, endpointsOf(p.engine)), true
+	shown.Row, shown.Found = rowIn(p.engine, endpointsOf(p.engine), id, record), true
 	shown.Requests = p.events.asked([]Row{shown.Row})[id]
 	shown.KeyHash, shown.Trace, shown.Fingerprint = record.Origin.KeyHash, record.Origin.Trace, record.Fingerprint
 	shown.Members = max(0, (len(record.Sketch)-sketchHeader)/sketchMember)
