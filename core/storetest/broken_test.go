@@ -50,6 +50,7 @@ var storeBugs = map[string][]bug{
 	"a record that ends with its lease":                       {expiresNever},
 	"a result is kept for its own Retain":                     {retainOfTheClaim},
 	"an abandoned record is remembered":                       {forgetsAbandoned},
+	"a record that is kept for years":                         {retainIn32Bits},
 	"ended context":                                           {contextIgnored, contextErrorHidden, worksAfterTheEnd},
 	"independent keys":                                        {oneKeyForAll},
 	"another token":                                           {attemptForToken},

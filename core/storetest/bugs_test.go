@@ -60,6 +60,7 @@ const (
 	expiresEarly               bug = "records expire early"
 	expiresNever               bug = "records never expire"
 	retainOfTheClaim           bug = "a response is kept for the claim's Retain"
+	retainIn32Bits             bug = "a response is kept for 32 bits of milliseconds"
 	forgetsAbandoned           bug = "abandoned records are forgotten"
 	contextIgnored             bug = "the context is ignored"
 	contextErrorHidden         bug = "the context's error is hidden"

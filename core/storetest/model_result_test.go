@@ -67,8 +67,12 @@ func (m *model) sketch(l storage.Lease, res storage.Result) []byte {
 }
 
 func (m *model) retain(l storage.Lease, res storage.Result) time.Duration {
-	if m.bug == retainOfTheClaim {
+	switch m.bug {
+	case retainOfTheClaim:
 		return l.Retain
+	case retainIn32Bits:
+		return time.Duration(int32(res.Retain.Milliseconds())) * time.Millisecond
+	default:
+		return res.Retain
 	}
-	return res.Retain
 }

@@ -37,6 +37,22 @@ var expiryCases = []testCase{
 		},
 	},
 	{
+		name: "a record that is kept for years",
+		rule: "a policy may keep a record, and then remember it, for ten years in all: 32 bits of milliseconds are 25 days",
+		test: func(f *fixture) {
+			const years = 5 * 365 * 24 * time.Hour
+			c := f.claim()
+			c.Retain, c.Remember = years, years
+			lease := f.win(c, 1, false)
+			f.extend(lease, f.long())
+			f.wait(f.unit)
+			f.holds(lease)
+			res := f.finish(lease, years, years)
+			f.wait(f.unit)
+			f.replays(lease, res)
+		},
+	},
+	{
 		name: "an abandoned record is remembered",
 		rule: "a record in progress outlives its lease until the claim's Retain has passed: the handler's progress is unknown, " +
 			"and callers must see that",
