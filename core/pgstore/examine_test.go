@@ -19,7 +19,7 @@ import (
 
 // checks are the checks of Examine, in their order.
 var checks = []string{
-	"connection", "version", "constraints and triggers", "primary", "durability", "synchronous standbys", "time limits", "autovacuum",
+	"connection", "version", "constraints and triggers", "primary", "durability", "write-ahead log", "synchronous standbys", "time limits", "autovacuum",
 	"fillfactor", "index size", "schema version", "table and rights", "pooler", "sweeping", "clock", "round trip", "canary",
 }
 
@@ -77,6 +77,7 @@ func TestExamineFindsWrongTables(t *testing.T) {
 	}
 	testkit.Each(t, map[string]test{
 		"no disk":                      {``, "durability", storage.Mend, []string{"fsync off"}},
+		"an unlogged table":            {`ALTER TABLE oncekey_records SET UNLOGGED`, "write-ahead log", storage.Mend, []string{"not of oncekey_records", "SET LOGGED"}},
 		"no table":                     {`DROP TABLE oncekey_records`, "table and rights", storage.Mend, []string{"missing", "pgstore.Migrate"}},
 		"a check by hand, in one line": {`DROP TABLE oncekey_records`, "fillfactor", storage.Skipped, []string{"check by hand: SELECT (factor"}},
 		"no versions":                  {`DROP TABLE oncekey_records_migrations`, "schema version", storage.Skipped, []string{"pgstore.Migrate"}},

@@ -42,6 +42,12 @@ SELECT CASE WHEN f <> 'on' OR p <> 'on' THEN 1 WHEN c = 'off' THEN 2 ELSE 0 END
 FROM (SELECT current_setting('synchronous_commit') AS c, current_setting('fsync') AS f, current_setting('full_page_writes') AS p) AS s`, verdicts(
 			verdict{storage.Mend, "set fsync and full_page_writes on: a crash of the machine may lose or damage all records"},
 			verdict{storage.Mend, "set synchronous_commit on for this role: " + loses})},
+		{
+			"write-ahead log", `
+SELECT coalesce(string_agg('not of ' || oid::regclass, ', '), 'of the whole table') FROM pg_class
+WHERE relpersistence <> 'p' AND (oid = to_regclass('{table}') OR oid IN (SELECT inhrelid FROM pg_inherits WHERE inhparent = to_regclass('{table}')))`,
+			Wants(storage.Mend, "run ALTER TABLE ... SET LOGGED: a crash of the server or a failover empties the table, and requests run twice", "of the whole table"),
+		},
 		{"synchronous standbys", `
 SELECT CASE WHEN names = '' AND there > 0 THEN 1 WHEN names <> '' AND c = 'local' THEN 2 WHEN names <> '' AND there = 0 THEN 3 ELSE 0 END
 	|| format(' synchronous_standby_names %s, synchronous_commit %s, %s standbys are connected', quote_literal(names), c, there)
