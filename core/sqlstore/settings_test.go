@@ -87,7 +87,7 @@ func TestExamine(t *testing.T) {
 		case sqliteJournal.name:
 			want["journal_mode"] = storage.Look
 		case sqliteMemory.name:
-			want = map[string]storage.Grade{"table and rights": storage.Good, "journal_mode": storage.Look, "file": storage.Mend}
+			want = map[string]storage.Grade{"table and rights": storage.Good, "journal_mode": storage.Mend, "file": storage.Mend}
 		}
 		for check, grade := range want {
 			wantFinding(t, findings, check, grade, "")

@@ -59,7 +59,16 @@ var SQLiteChecks = []Check{
 	{"constraints and triggers", `
 SELECT coalesce(group_concat(name, ', '), 'none') FROM sqlite_master
 WHERE tbl_name = '{table}' AND (type = 'trigger' OR type = 'table' AND sql LIKE '%CHECK%(%')`, MayRefuse},
-	{"journal_mode", `PRAGMA journal_mode`, Wants(storage.Look, "set it to WAL: otherwise replays wait for writes", "wal")},
+	{"journal_mode", `PRAGMA journal_mode`, func(value string) (string, storage.Grade, string) {
+		switch value {
+		case "wal":
+			return value, storage.Good, ""
+		case "off", "memory":
+			return value, storage.Mend, "set it to WAL: a crash may damage the file, with all its records"
+		default:
+			return value, storage.Look, "set it to WAL: otherwise replays wait for writes"
+		}
+	}},
 	{"synchronous", `PRAGMA synchronous`, Wants(storage.Mend, "set it to FULL (2) on each connection: "+mayLose, "2", "3")},
 	{"busy_timeout", `PRAGMA busy_timeout`, func(value string) (string, storage.Grade, string) {
 		if value == "0" {
