@@ -248,7 +248,7 @@ func (e *examiner) persistence(_ context.Context, check string) storage.Finding 
 		return examination.Skipped(check, fmt.Sprintf("appendonly yes; could not see appendfsync: %v", e.noSettings), grantConfig)
 	case sync != "always":
 		return examination.Look(check, "appendonly yes, appendfsync "+sync,
-			"a crash of the machine loses about the last second: set appendfsync always, or use tieredstore with a durable store")
+			"a crash of the machine loses the last second, or more with no: set appendfsync always, or use tieredstore with a durable store")
 	default:
 		return examination.Good(check, "appendonly yes, appendfsync always")
 	}
