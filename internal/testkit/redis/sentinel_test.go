@@ -3,40 +3,16 @@ package redistest
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 )
-
-func TestSentinelReplacesItsMaster(t *testing.T) {
-	t.Parallel()
-	group := StartSentinel(t)
-	if sentinels := group.SentinelAddrs(); len(sentinels) != 3 {
-		t.Fatalf("there are %d sentinels, want 3", len(sentinels))
-	}
-	master, replicas := group.Master(), group.Replicas()
-	if len(replicas) != 2 || slices.Contains(replicas, master) {
-		t.Fatalf("there are %d replicas, want 2 beside the master", len(replicas))
-	}
-	expectAnswer(t, master, "SET key money", "+OK")
-	group.AwaitReplication()
-
-	if killed := group.KillMaster(); killed != master {
-		t.Fatalf("%s was killed, want the master %s", killed.Addr(), master.Addr())
-	}
-	successor := group.Promote(master)
-	if !slices.Contains(replicas, successor) {
-		t.Errorf("the successor is %s, want one of the replicas", successor.Addr())
-	}
-	expectAnswer(t, successor, "GET key", "$5", "money")
-}
 
 // On a busy machine the sentinels treat a slow master as dead. They must not replace it.
 func TestSentinelReplacesNoSlowMaster(t *testing.T) {
 	t.Parallel()
 	group := StartSentinel(t)
 	master, replicas := group.Master(), group.Replicas()
-	expectAnswer(t, master, "SET key money", "+OK")
+	has(t, master, "OK", "SET", "key", "money")
 	group.AwaitReplication()
 
 	master.Pause()
@@ -57,5 +33,5 @@ func TestSentinelReplacesNoSlowMaster(t *testing.T) {
 	if again := group.Master(); again != master {
 		t.Errorf("the master is %s, want %s still", again.Addr(), master.Addr())
 	}
-	expectAnswer(t, master, "GET key", "$5", "money")
+	has(t, master, "money", "GET", "key")
 }
