@@ -221,17 +221,6 @@ func TestRecoverFuncThatIsTooLateRunsNoHandler(t *testing.T) {
 	})
 }
 
-// A recovered response is not shown when another attempt has taken the key over.
-func TestRecoveredResponseOfALostLeaseIsNotShown(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		store := abandonedStore(t)
-		store.set(&store.complete)(failing(storage.ErrLeaseLost))
-		s := newService(t, store, created, recovering(&policy.Response{Status: http.StatusCreated}, nil))
-		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress)
-	})
-}
-
 // A recovered response that cannot be kept is shown once, as a handler's is.
 func TestRecoveredResponseThatCannotBeKept(t *testing.T) {
 	t.Parallel()

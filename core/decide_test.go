@@ -248,34 +248,6 @@ func TestStoreThatForgetsTheClaim(t *testing.T) {
 	})
 }
 
-// The same, with the duplicate already on its way to the store. The duplicate gets the
-// lease, but this process runs the key, so the engine releases the lease.
-func TestSecondLeaseInOneProcessIsReleased(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		store := newFaultyStore()
-		var s *service
-		var first sync.WaitGroup
-		finish := make(chan struct{})
-		setAcquire := store.set(&store.acquire)
-		setAcquire(func(apply func() error) error {
-			// The first request begins before the duplicate's claim.
-			setAcquire(nil)
-			first.Go(func() { s.post(t.Context(), "k", payment) })
-			synctest.Wait()
-			store.forget()
-			return apply()
-		})
-		s = newService(t, store, createdOnce(finish))
-		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress)
-		synctest.Wait()
-		close(finish)
-		first.Wait()
-		wantReplay(t, s.post(t.Context(), "k", payment))
-		s.wantRuns(t, 1)
-	})
-}
-
 // Begin and Finish guard another kind of request than net/http's.
 func TestBeginAndFinish(t *testing.T) {
 	t.Parallel()
@@ -299,16 +271,4 @@ func TestBeginAndFinish(t *testing.T) {
 	if record := engine.Begin(t.Context(), route, request).Record; record == nil || string(record.Body) != "sent" || record.Status != http.StatusOK {
 		t.Errorf("a later call got %+v", record)
 	}
-}
-
-// Concurrent keys do not disturb each other.
-func TestManyKeysAtOnce(t *testing.T) {
-	t.Parallel()
-	s := newService(t, memstore.New(), created)
-	testkit.Concurrently(200, func(i int) {
-		for range 5 {
-			s.post(t.Context(), fmt.Sprint(i), payment)
-		}
-	})
-	s.wantRuns(t, 200)
 }

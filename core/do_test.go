@@ -153,19 +153,6 @@ func TestDoPanics(t *testing.T) {
 	}
 }
 
-func TestDoConcurrently(t *testing.T) {
-	t.Parallel()
-	s := newService(t, memstore.New(), created)
-	call := chargeCall("k", nil)
-	call.Route = s.MustRoute(policy.Wait(time.Minute))
-	testkit.Concurrently(100, func(int) {
-		if got, _, err := s.charge(t.Context(), call); err != nil || got.Number != 1 {
-			t.Errorf("got %+v, %v", got, err)
-		}
-	})
-	s.wantRuns(t, 1)
-}
-
 // Case 1: a caller that gives up does not stop the function half-way.
 func TestDoOutlivesItsCaller(t *testing.T) {
 	t.Parallel()
@@ -260,19 +247,6 @@ func TestDoNamesTheWrongField(t *testing.T) {
 	if s.wantRuns(t, 0); s.events.count(event.Refused) != len(tests) {
 		t.Errorf("the events are %v", s.events.results())
 	}
-}
-
-func TestDoWithoutKeyWhereNoneIsRequired(t *testing.T) {
-	t.Parallel()
-	s := newService(t, memstore.New(), created)
-	call := chargeCall("", nil)
-	call.Route = s.MustRoute(policy.Required(false))
-	for range 2 {
-		if _, info, err := s.charge(t.Context(), call); err != nil || info != (core.Info{}) {
-			t.Errorf("it returned %+v, %v", info, err)
-		}
-	}
-	s.wantRuns(t, 2)
 }
 
 // An inner call with the same key is a part of the outer call.

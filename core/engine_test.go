@@ -1,8 +1,6 @@
 package core_test
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -12,9 +10,7 @@ import (
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
-	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
-	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -102,40 +98,6 @@ func TestBadPoliciesPanicWhenDeclared(t *testing.T) {
 			}()
 			engine.Handler(http.NotFoundHandler(), opt)
 		}()
-	}
-}
-
-func TestScopeFailures(t *testing.T) {
-	t.Parallel()
-	testkit.EachInBubble(t, map[string]core.Scope{
-		"empty principal": core.ScopeBy(func(*http.Request) (string, error) { return "", nil }),
-		"fails":           core.ScopeBy(func(*http.Request) (string, error) { return "alice", errors.New("session store down") }),
-	}, func(t *testing.T, scope core.Scope) {
-		engine := engineFor(t, memstore.New(), scope, core.WithObserver(&events{}))
-		wantCode(t, testkit.Serve(engine.Handler(http.HandlerFunc(created)), newPost(t.Context(), "k", payment)), http.StatusUnauthorized, problem.PrincipalMissing)
-	})
-}
-
-func TestSharedScopeIsTheOptOut(t *testing.T) {
-	t.Parallel()
-	handler := engineOf(t, memstore.New()).Handler(http.HandlerFunc(created))
-	wantFirst(t, testkit.Serve(handler, newPost(t.Context(), "k", payment)))
-	wantReplay(t, testkit.Serve(handler, newPost(t.Context(), "k", payment)))
-}
-
-func TestOwnProblemWriterAndReplayHeader(t *testing.T) {
-	t.Parallel()
-	write := func(w http.ResponseWriter, r *http.Request, p problem.Problem) {
-		w.WriteHeader(p.Status)
-		_ = json.NewEncoder(w).Encode(map[string]string{"message": p.Code + " on " + r.URL.Path})
-	}
-	s := newServiceOf(t, memstore.New(), created, nil, core.WithProblemWriter(write), core.WithReplayHeader("x-again"))
-	s.post(t.Context(), "k", payment)
-	if w := s.post(t.Context(), "k", payment); w.Header().Get("X-Again") != "true" {
-		t.Errorf("got %v", w.Header())
-	}
-	if w := s.post(t.Context(), "k", `{}`); w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), `"key_reused on /payments"`) {
-		t.Errorf("got %d %s", w.Code, w.Body)
 	}
 }
 

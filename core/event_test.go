@@ -225,21 +225,6 @@ func TestEventHashes(t *testing.T) {
 	}
 }
 
-func TestEventNamesTheRoute(t *testing.T) {
-	t.Parallel()
-	s := newService(t, memstore.New(), created)
-	mux := http.NewServeMux()
-	mux.Handle("POST /members/{id}", s.handler)
-	r := newPost(t.Context(), "k", payment)
-	r.URL.Path = "/members/17"
-	testkit.Serve(mux, r)
-	for _, event := range s.events.seen() {
-		if event.Route != "POST /members/{id}" || event.Endpoint() != "POST /members/{id}" {
-			t.Errorf("route %q, endpoint %q", event.Route, event.Endpoint())
-		}
-	}
-}
-
 // The default logger is slog.Default() at the time of the event.
 func TestLogObserverWithoutALogger(t *testing.T) { //nolint:paralleltest // it changes slog's default
 	var out bytes.Buffer

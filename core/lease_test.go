@@ -117,21 +117,6 @@ func failsFirst(d time.Duration) http.HandlerFunc {
 	}
 }
 
-// A waiter runs when the key is released, and has the whole of MaxRun.
-func TestWaiterRunsWhenTheKeyIsReleased(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newService(t, memstore.New(), failsFirst(4*time.Second), policy.Wait(time.Minute), policy.MaxRun(5*time.Second))
-		var group sync.WaitGroup
-		defer group.Wait()
-		group.Go(func() { s.post(t.Context(), "k", payment) })
-		synctest.Wait()
-		wantFirst(t, s.post(t.Context(), "k", payment))
-		s.wantRuns(t, 2)
-		s.wantEvent(t, event.RunTooLong, 0)
-	})
-}
-
 // A handler may run for many times its LockTTL, because the lease is renewed.
 func TestHandlerFourTimesLongerThanLockTTLRunsOnce(t *testing.T) {
 	t.Parallel()
@@ -153,29 +138,6 @@ func TestHandlerFourTimesLongerThanLockTTLRunsOnce(t *testing.T) {
 		if n := store.extends.Load(); n < 11 || n > 12 {
 			t.Errorf("%d renewals in 4s, want one every third of a second", n)
 		}
-	})
-}
-
-// A claim that took longer than its lease does not count, because another attempt may
-// have taken the key over.
-func TestClaimSlowerThanItsLease(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		store := newFaultyStore()
-		var slow atomic.Int64
-		store.set(&store.acquire)(func(apply func() error) error {
-			err := apply()
-			if slow.Add(-1) >= 0 {
-				advance(100 * time.Millisecond)
-			}
-			return err
-		})
-		s := newService(t, store, created, policy.LockTTL(100*time.Millisecond))
-		slow.Store(1)
-		wantFirst(t, s.post(t.Context(), "once", payment))
-		slow.Store(100)
-		wantCode(t, s.post(t.Context(), "always", payment), http.StatusServiceUnavailable, problem.StoreUnavailable)
-		s.wantRuns(t, 1)
 	})
 }
 
@@ -265,20 +227,6 @@ func TestRenewalsAreReported(t *testing.T) {
 		if want := (map[event.Result]int{event.LeaseRenewed: 2, event.StoreError: 1, event.LeaseLost: 1}); !maps.Equal(renewals, want) {
 			t.Errorf("the renewals are %v, want %v", renewals, want)
 		}
-	})
-}
-
-// A renewal that fails once is tried again before the lease ends.
-func TestRenewalSurvivesABlip(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		store := newFaultyStore()
-		s := newService(t, store, createdAfter(10*time.Second), policy.LockTTL(3*time.Second))
-		setExtend := store.set(&store.extend)
-		setExtend(failUnapplied)
-		time.AfterFunc(2500*time.Millisecond, func() { setExtend(nil) })
-		wantFirst(t, s.post(t.Context(), "k", payment))
-		s.wantEvent(t, event.LeaseLost, 0)
 	})
 }
 

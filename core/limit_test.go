@@ -242,24 +242,6 @@ func TestScopeLimitFollowsTheLease(t *testing.T) {
 	})
 }
 
-// Every end of a run gives the place back: a refusal, a released key, a panic, a stream.
-func TestScopeLimitAfterEachEnd(t *testing.T) {
-	t.Parallel()
-	testkit.EachInBubble(t, map[string]http.HandlerFunc{
-		"kept":     created,
-		"refused":  responding(http.StatusForbidden),
-		"released": responding(http.StatusServiceUnavailable),
-		"panicked": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
-		"streamed": streaming,
-	}, func(t *testing.T, handle http.HandlerFunc) {
-		s := newLimited(t, newLimitedStore(), core.ScopeLimit{InFlight: 1}, handle)
-		for _, key := range []string{"a", "b", "c"} {
-			recovered(func() { s.post(t.Context(), key, payment) })
-		}
-		s.wantRuns(t, 3)
-	})
-}
-
 // A later attempt of a key counts as no new one.
 func TestScopeLimitOfLaterAttempts(t *testing.T) {
 	t.Parallel()
@@ -347,28 +329,6 @@ func (s *lostReply) Admit(ctx context.Context, p storage.Place, ttl time.Duratio
 		return storage.Admission{}, errors.New("connection reset")
 	}
 	return a, err
-}
-
-// A refused key that cannot be released at once is released in the background.
-func TestScopeLimitReleasesRefusedKeys(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		store := newLimitedStore()
-		s := newLimited(t, store, core.ScopeLimit{PerMinute: 1}, created)
-		wantFirst(t, s.post(t.Context(), "a", payment))
-		var failed atomic.Bool
-		store.breaks("Release", func() error {
-			if failed.CompareAndSwap(false, true) {
-				return errStoreDown
-			}
-			return nil
-		})
-		wantLimited(t, s.post(t.Context(), "b", payment), "60")
-		advance(time.Minute)
-		if n := store.Len(); n != 1 || !failed.Load() {
-			t.Errorf("the store has %d records, want 1", n)
-		}
-	})
 }
 
 // A route that only observes runs the handler, and reports the refusal.

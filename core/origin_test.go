@@ -46,22 +46,6 @@ func TestRecordsSayWhereTheyComeFrom(t *testing.T) {
 	}
 }
 
-// With the guard around the router, the pattern is known when the run ends.
-func TestRecordsNameTheRouteOfARouterInside(t *testing.T) {
-	t.Parallel()
-	store := &recording{Store: memstore.New()}
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST /payments", created)
-	s := newService(t, store, mux.ServeHTTP)
-	s.post(t.Context(), "k", payment)
-	if claimed, kept := store.claims[0].Origin.Route, store.leases[0].Origin.Route; claimed != "" || kept != "POST /payments" {
-		t.Errorf("the claim names %q and the result %q, want none and POST /payments", claimed, kept)
-	}
-	if last := s.events.last(); last.Result != event.Completed || last.Route != "POST /payments" {
-		t.Errorf("the last event is %s of %q", last.Result, last.Route)
-	}
-}
-
 func TestRecordsOfCallsNameTheFunction(t *testing.T) {
 	t.Parallel()
 	store := &recording{Store: memstore.New()}

@@ -38,16 +38,6 @@ func TestShutdownWaitsForRunsAndForUnsettledResponses(t *testing.T) {
 	})
 }
 
-func TestShutdownRefusesNewKeys(t *testing.T) {
-	t.Parallel()
-	s := newService(t, newFaultyStore(), created)
-	for range 2 { // shutting down twice is harmless
-		shutdown(t, s)
-	}
-	wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, problem.ShuttingDown)
-	s.wantRuns(t, 0)
-}
-
 func TestShutdownGivesUpAtItsDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -106,33 +96,6 @@ func TestShutdownWhileAClaimIsUnderWay(t *testing.T) {
 	})
 }
 
-// A claim that hangs at the store holds Shutdown no longer than its context, or the
-// policy's StoreTimeout.
-func TestShutdownWhileAClaimHangs(t *testing.T) {
-	t.Parallel()
-	for _, patience := range []time.Duration{100 * time.Millisecond, time.Hour} {
-		synctest.Test(t, func(t *testing.T) {
-			store := newFaultyStore()
-			store.set(&store.acquire)(func(func() error) error {
-				advance(500 * time.Millisecond)
-				return context.DeadlineExceeded
-			})
-			s := newService(t, store, created)
-			go s.post(t.Context(), "k", payment)
-			synctest.Wait()
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			defer cancel()
-			start := time.Now()
-			err := s.Shutdown(ctx)
-			if waited, limit := time.Since(start), min(patience, time.Second); waited > limit || (err == nil) != (patience > limit) {
-				t.Errorf("Shutdown returned %v after %v, with %v to wait", err, waited, patience)
-			}
-			synctest.Wait()
-			advance(time.Second)
-		})
-	}
-}
-
 // Shutdown succeeds without work, even if its context has ended before: the shutdown of
 // the server may have taken all its time.
 func TestShutdownWithoutWork(t *testing.T) {
@@ -146,23 +109,4 @@ func TestShutdownWithoutWork(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-}
-
-// After a Shutdown that gave up, a second Shutdown waits for the rest of the work.
-func TestShutdownAfterOneThatGaveUp(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newService(t, newFaultyStore(), createdAfter(5*time.Second))
-		go s.post(t.Context(), "k", payment)
-		synctest.Wait()
-		impatient, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if err := s.Shutdown(impatient); !errors.Is(err, core.ErrShutdown) {
-			t.Errorf("the first returned %v", err)
-		}
-		start := time.Now()
-		if err := s.Shutdown(t.Context()); err != nil || time.Since(start) != 4*time.Second {
-			t.Errorf("the second returned %v after %v", err, time.Since(start))
-		}
-	})
 }

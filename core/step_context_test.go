@@ -583,36 +583,6 @@ func TestHandlerReturnsDuringAStep(t *testing.T) {
 	}
 }
 
-// The step ends, with an unknown outcome, while the store is called for its run. Its mark
-// comes too late, and the key is not released all the same.
-func TestStepEndsDuringTheSettlement(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		finish := make(chan struct{})
-		var group sync.WaitGroup
-		store := newFaultyStore()
-		s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
-			group.Go(func() {
-				_, _ = core.Step(context.WithoutCancel(r.Context()), "charge", func(context.Context) (int, error) {
-					<-finish
-					return 0, failure.Uncertain(errBroken)
-				})
-			})
-			synctest.Wait()
-			store.set(&store.extend)(func(apply func() error) error {
-				close(finish)
-				group.Wait()
-				return apply()
-			})
-			failure.MarkRetryable(r.Context())
-			w.WriteHeader(http.StatusTooManyRequests)
-		}, policy.OnAbandoned(policy.Refuse))
-		s.post(t.Context(), "k", payment)
-		s.wantEvent(t, event.Uncertain, 1)
-		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.OutcomeUnknown)
-	})
-}
-
 // Each step is a renewal of the lease, and no plain renewal is made beside it.
 func TestStepRenewsTheLease(t *testing.T) {
 	t.Parallel()

@@ -310,32 +310,6 @@ func TestKeyWithRecordedStepsIsReleasedForItsPayload(t *testing.T) {
 	})
 }
 
-// After an attempt that released its key, the next one is killed before its first step.
-// Its outcome is unknown, although its record ends as its predecessor's.
-func TestKilledAfterARelease(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		store := newFaultyStore()
-		h := &stepping{charge: funcs{returning(1, nil)}, status: []int{429}}
-		newService(t, store, h.ServeHTTP).post(t.Context(), "k", payment)
-		crash(t, store)
-		advance(time.Second)
-		refuses := newService(t, store, h.ServeHTTP, policy.OnAbandoned(policy.Refuse))
-		wantCode(t, refuses.post(t.Context(), "k", payment), http.StatusConflict, problem.OutcomeUnknown)
-		refuses.wantEvent(t, event.LeaseExpired, 1)
-		told := false
-		recovers := newService(t, store, h.ServeHTTP, lookingInto(func(_ context.Context, a policy.Abandoned) {
-			told = a.Step == "" && a.Attempt == 3
-		}))
-		recovers.post(t.Context(), "k", payment)
-		recovers.wantRuns(t, 1)
-		if !told {
-			t.Error("the RecoverFunc was not called")
-		}
-		h.wantCalls(t, 1)
-	})
-}
-
 // A claim of a released key that its caller gave up is a later attempt, which the caller
 // does not know. It blocks the key until its lease ends, and no step is lost.
 func TestLateClaimOfAReleasedKey(t *testing.T) {
@@ -354,36 +328,6 @@ func TestLateClaimOfAReleasedKey(t *testing.T) {
 		s.post(t.Context(), "k", payment)
 		s.wantRuns(t, 2)
 		h.wantCalls(t, 1)
-	})
-}
-
-// A claim of a released key that the engine cannot use is given back, and the key stays
-// released.
-func TestUnusedClaimOfAReleasedKey(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		store := newFaultyStore()
-		h := &stepping{charge: funcs{returning(1, nil)}, status: []int{429}}
-		s := newService(t, store, h.ServeHTTP, policy.OnAbandoned(policy.Refuse))
-		s.post(t.Context(), "k", payment)
-		finish := make(chan struct{})
-		stopping := newService(t, store, func(http.ResponseWriter, *http.Request) { <-finish })
-		var group sync.WaitGroup
-		group.Go(func() { stopping.post(t.Context(), "other", payment) })
-		synctest.Wait()
-		store.set(&store.acquire)(func(apply func() error) error {
-			group.Go(func() { _ = stopping.Shutdown(context.Background()) })
-			synctest.Wait()
-			return apply()
-		})
-		wantCode(t, stopping.post(t.Context(), "k", payment), http.StatusServiceUnavailable, problem.ShuttingDown)
-		synctest.Wait()
-		store.set(&store.acquire)(nil)
-		s.post(t.Context(), "k", payment)
-		s.wantRuns(t, 2)
-		s.wantEvent(t, event.OutcomeUnknown, 0)
-		close(finish)
-		group.Wait()
 	})
 }
 

@@ -87,16 +87,6 @@ func newBankService(t *testing.T, b *bank, handle http.HandlerFunc) *service {
 	return newService(t, b, handle, policy.Transactional(true))
 }
 
-func TestTransactionCommitsWithTheResponse(t *testing.T) {
-	t.Parallel()
-	b := newBank()
-	s := newBankService(t, b, deposit)
-	wantFirst(t, s.post(t.Context(), "k", payment))
-	wantReplay(t, s.post(t.Context(), "k", payment))
-	b.wantBalance(t, 100)
-	s.wantRuns(t, 1)
-}
-
 func TestTransactionIsRolledBackWhenTheKeyIsReleased(t *testing.T) {
 	t.Parallel()
 	testkit.EachInBubble(t, map[string]http.HandlerFunc{
@@ -119,15 +109,6 @@ func TestTransactionIsRolledBackWhenTheKeyIsReleased(t *testing.T) {
 		b.wantBalance(t, 0)
 		s.wantRuns(t, 2)
 	})
-}
-
-func TestTransactionOfALostLeaseIsNotShown(t *testing.T) {
-	t.Parallel()
-	b := newBank()
-	b.commit = failing(storage.ErrLeaseLost)
-	s := newBankService(t, b, deposit)
-	wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress)
-	b.wantBalance(t, 0)
 }
 
 // Case 39: a commit that failed, or may have, never looks like a success. The key is released, or
