@@ -118,21 +118,6 @@ func TestHandlerReadsAnEqualBody(t *testing.T) {
 	}
 }
 
-func TestHandlerReadsAForm(t *testing.T) {
-	t.Parallel()
-	onEveryRouter(t, func(t *testing.T, m mounting) {
-		var amounts []string
-		s := m.start(t, program{handler: func(_ http.ResponseWriter, r *http.Request) {
-			_ = r.ParseForm()
-			amounts = r.PostForm["amount"]
-		}})
-		s.do(post("/payments", "k", "amount=1&amount=2", header("Content-Type", "application/x-www-form-urlencoded")))
-		if strings.Join(amounts, ",") != "1,2" {
-			t.Errorf("the handler read %v", amounts)
-		}
-	})
-}
-
 // Equal payloads replay, and others are refused.
 func TestPayload(t *testing.T) {
 	t.Parallel()

@@ -184,29 +184,6 @@ func TestUncertainOutcomes(t *testing.T) {
 	}
 }
 
-// The client sees the handler's response. The engine calls a RecoverFunc before the next
-// attempt runs.
-func TestRecoverFuncIsAskedAboutUncertainOutcomes(t *testing.T) {
-	t.Parallel()
-	onEveryRouter(t, func(t *testing.T, m mounting) {
-		var asked []uint64
-		find := func(_ context.Context, a policy.Abandoned) (*policy.Response, error) {
-			asked = append(asked, a.Attempt)
-			return &policy.Response{Status: http.StatusCreated, Body: []byte("found")}, nil
-		}
-		s := m.start(t, program{
-			handler: then(uncertain, answering(504)),
-			policy:  []policy.Option{policy.OnAbandoned(policy.Recover(find))},
-		})
-		s.gets(s.do(payment("k")), http.StatusGatewayTimeout)
-		s.gets(s.replays(payment("k")), http.StatusCreated, "found")
-		s.ran(1)
-		if len(asked) != 1 || asked[0] != 2 {
-			t.Errorf("the RecoverFunc was asked at the attempts %v, want 2", asked)
-		}
-	})
-}
-
 // A released key is as good as new: a client may correct its payload.
 func TestFreedKeyTakesAnotherPayload(t *testing.T) {
 	t.Parallel()
@@ -240,23 +217,4 @@ func TestReasonIsReported(t *testing.T) {
 			t.Errorf("the client got %s", answer.Body)
 		}
 	})
-}
-
-// A handler that ended before its response has not responded with 200.
-func TestCutShortIsNotAnEmptySuccess(t *testing.T) {
-	t.Parallel()
-	for _, row := range []struct {
-		name    string
-		handler http.HandlerFunc
-		status  int
-		code    string
-	}{
-		{"before the side effect", untilCancelled, http.StatusServiceUnavailable, problem.HandlerCancelled},
-		{"after the side effect", then(executed, untilCancelled), http.StatusInternalServerError, problem.HandlerFailed},
-	} {
-		onCase(t, row.name, everyRouter, inABubble(func(t *testing.T, m mounting) {
-			s := m.start(t, program{handler: row.handler, outside: []middleware{deadline}})
-			s.problem(s.do(payment("k")), row.status, row.code)
-		}))
-	}
 }

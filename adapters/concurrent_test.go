@@ -106,18 +106,6 @@ func TestWaitersOfAKeyAreLimited(t *testing.T) {
 	}))
 }
 
-func TestWaitEnds(t *testing.T) {
-	t.Parallel()
-	onEveryRouter(t, inABubble(func(t *testing.T, m mounting) {
-		s := m.start(t, program{store: holding(inFlight), policy: []policy.Option{policy.Wait(3 * time.Second)}})
-		start := time.Now()
-		s.refuses(payment("k"), http.StatusConflict, problem.InProgress)
-		if waited := time.Since(start); waited != 3*time.Second {
-			t.Errorf("waited %v, want 3s", waited)
-		}
-	}))
-}
-
 // When a run releases the key, one waiting request runs, and the others continue to wait.
 func TestWaitingTakesItsTurn(t *testing.T) {
 	t.Parallel()

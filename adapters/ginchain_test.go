@@ -169,18 +169,6 @@ func TestGinPassesThrough(t *testing.T) {
 	}
 }
 
-// An error without a response is not a success: gin's idiom leaves the response to error
-// middleware.
-func TestGinErrorAloneIsNoSuccess(t *testing.T) {
-	t.Parallel()
-	onRouters(t, ginRouters, func(t *testing.T, m mounting) {
-		s := m.start(t, program{native: func(c *gin.Context) { _ = c.Error(errors.New("out of stock")) }})
-		for range 2 {
-			s.gets(s.runsAgain(payment("k")), http.StatusInternalServerError)
-		}
-	})
-}
-
 // Error middleware belongs inside the guard, so that its response is stored.
 func TestGinErrorMiddlewareInside(t *testing.T) {
 	t.Parallel()

@@ -12,7 +12,6 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
-	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -33,45 +32,6 @@ func TestLateRetry(t *testing.T) {
 		s.reported(event.KeyExpired, 2, problem.KeyExpired)
 		advance(2 * time.Hour)
 		s.runsAgain(payment("k"))
-	}))
-}
-
-// The first response and its replays tell the same end.
-func TestExpiryHeader(t *testing.T) {
-	t.Parallel()
-	onEveryRouter(t, inABubble(func(t *testing.T, m mounting) {
-		const name = "Idempotency-Expires"
-		s := m.start(t, program{policy: []policy.Option{policy.TTLHours(1)}, options: []core.Option{core.WithExpiryHeader(name)}})
-		want := time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)
-		for range 3 {
-			if got := s.do(payment("k")).Header().Get(name); got != want {
-				t.Errorf("the response ends at %q, want %q", got, want)
-			}
-			advance(time.Minute)
-		}
-		if got := s.do(post("/payments", "k", `{"amount":4999}`)).Header()[name]; got != nil {
-			t.Errorf("the problem ends at %q", got)
-		}
-		s.ran(1)
-	}))
-}
-
-// An outcome that stays unknown until the TTL is over is still unknown then.
-func TestLateRetryOfAnUncertainRun(t *testing.T) {
-	t.Parallel()
-	onEveryRouter(t, inABubble(func(t *testing.T, m mounting) {
-		s := m.start(t, program{
-			policy: []policy.Option{policy.TTLHours(1), policy.RememberHours(2)},
-			handler: func(w http.ResponseWriter, r *http.Request) {
-				failure.MarkUncertain(r.Context(), "the bank timed out")
-				w.WriteHeader(http.StatusGatewayTimeout)
-			},
-		})
-		s.do(payment("k"))
-		advance(time.Hour + time.Minute)
-		s.refuses(payment("k"), http.StatusConflict, problem.OutcomeUnknown)
-		s.refuses(post("/payments", "k", `{"amount":4999}`), http.StatusUnprocessableEntity, problem.KeyReused)
-		s.ran(1)
 	}))
 }
 

@@ -21,23 +21,6 @@ func counting(calls *int) func(context.Context) (int, error) {
 	}
 }
 
-// The next attempt gets the recorded result of a step.
-func TestSteps(t *testing.T) {
-	t.Parallel()
-	onEveryRouter(t, func(t *testing.T, m mounting) {
-		calls := 0
-		s := m.start(t, program{handler: func(w http.ResponseWriter, r *http.Request) {
-			if got, err := core.Step(r.Context(), "charge", counting(&calls)); got != 1 || err != nil {
-				t.Errorf("Step returned %d, %v", got, err)
-			}
-			w.WriteHeader(http.StatusServiceUnavailable)
-		}})
-		s.runsAgain(payment("k"))
-		s.runsAgain(payment("k"))
-		s.refuses(post("/payments", "k", `{"amount":7}`), http.StatusUnprocessableEntity, "key_reused")
-	})
-}
-
 // Requests that the guard lets through call the function each time.
 func TestStepsOfRequestsThatPass(t *testing.T) {
 	t.Parallel()
