@@ -138,24 +138,6 @@ type failingReader struct{}
 
 func (failingReader) Read([]byte) (int, error) { return 0, errDisk }
 
-// Cancellation ends the wait for an idle pipe.
-func TestBodyThatNeverComes(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		reader, writer := io.Pipe()
-		defer writer.Close()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		begun := time.Now()
-		shop := serverThat(status(http.StatusCreated))
-		send(transportTo(t, shop), newUpload(t, reader, -1).WithContext(ctx)).expectGivenUp(t, 0, context.DeadlineExceeded)
-		if took := time.Since(begun); took != time.Second {
-			t.Errorf("it took %v", took)
-		}
-		shop.expectAttempts(t, 0)
-	})
-}
-
 // A body whose Close does not end its Read, as http.NewRequest makes it from a reader
 // without Close: the context and MaxTime end the call all the same.
 func TestBodyThatIgnoresItsClose(t *testing.T) {

@@ -135,38 +135,6 @@ func TestEmptyBodyHasALength(t *testing.T) {
 	send(transportTo(t, server.Client().Transport), request).expect(t, http.StatusOK, "0")
 }
 
-// The caller gets a streaming response from its first byte on, for as long as the caller
-// reads.
-func TestStreamedResponse(t *testing.T) {
-	t.Parallel()
-	read := make(chan struct{})
-	server := startServer(t, func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprint(w, "first ")
-		flush(w)
-		select {
-		case <-read:
-			fmt.Fprint(w, "second")
-		case <-r.Context().Done():
-			t.Error("the first part did not reach the caller")
-		}
-	}, (*httptest.Server).Start)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL, http.NoBody)
-	testkit.Must(t, err)
-	response, err := transportTo(t, server.Client().Transport).RoundTrip(request)
-	testkit.Must(t, err)
-	defer response.Body.Close()
-	first := make([]byte, len("first "))
-	if _, err := io.ReadFull(response.Body, first); err != nil {
-		t.Fatal(err)
-	}
-	close(read)
-	if rest, err := io.ReadAll(response.Body); err != nil || string(rest) != "second" {
-		t.Errorf("the rest is %q %v", rest, err)
-	}
-}
-
 // AttemptTimeout does not bound the reading of a response. Close ends the attempt's
 // context.
 func TestAttemptLivesAsLongAsItsResponse(t *testing.T) {

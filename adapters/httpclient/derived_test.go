@@ -95,23 +95,6 @@ func TestEqualCalls(t *testing.T) {
 	shop.expectAttempts(t, 4)
 }
 
-// In a guarded handler the caller's own key is kept too, and methods without keys get no
-// key.
-func TestCallersKeyWithinAGuardedHandler(t *testing.T) {
-	t.Parallel()
-	shop := serverThat(status(http.StatusCreated))
-	transport := transportTo(t, shop)
-	orders(t, func(ctx context.Context) {
-		own := call(ctx, http.MethodPost, "http://shop.test/charges", "")
-		own.Header.Set("Idempotency-Key", "mine")
-		send(transport, own)
-		send(transport, call(ctx, http.MethodGet, "http://shop.test/charges", ""))
-	})("key-1")
-	if got := shop.attempts(); len(got) != 2 || got[0].key != "mine" || got[1].key != "" {
-		t.Errorf("the shop got %+v", got)
-	}
-}
-
 func call(ctx context.Context, method, url, host string) *http.Request {
 	request, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader("{}"))
 	if err != nil {

@@ -108,19 +108,6 @@ func TestRedirectToAnotherOperationGetsItsOwnKey(t *testing.T) {
 	}
 }
 
-// The caller may set the key of a redirect.
-func TestKeySetByCheckRedirectIsKept(t *testing.T) {
-	t.Parallel()
-	got := redirectingServer(t, map[string]int{"/a": 307}).
-		follow(t, http.MethodPost, "{}", "", func(next *http.Request, _ []*http.Request) error {
-			next.Header.Set("Idempotency-Key", "next")
-			return nil
-		})
-	if len(got) != 2 || got[1].key != "next" {
-		t.Errorf("got %+v, want the key of CheckRedirect", got)
-	}
-}
-
 // Case 66: the response to a redirected POST is lost after the payment. The server's twin
 // knows the key.
 func TestRedirectAfterALostResponseChargesOnce(t *testing.T) {

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/oncekey/oncekey/adapters/httpclient"
-	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // breaking is a server that responds to the first request of every connection. It executes
@@ -83,22 +82,6 @@ func (b *breaking) request(t *testing.T, body string) *http.Request {
 
 func keeping(connections int) *http.Transport {
 	return &http.Transport{MaxIdleConnsPerHost: connections}
-}
-
-// net/http itself repeats a request with an Idempotency-Key for every kept connection that
-// breaks. The package therefore removes GetBody.
-func TestNetHTTPResendsByItself(t *testing.T) {
-	t.Parallel()
-	testkit.Each(t, map[string]string{"with a body": "{}", "without a body": ""}, func(t *testing.T, body string) {
-		plain := keeping(3)
-		shop := newBreaking(t, plain, 3)
-		request := shop.request(t, body)
-		request.Header.Set("Idempotency-Key", "key-1")
-		send(plain, request).expect(t, http.StatusCreated, "")
-		if got := shop.received.Load(); got != 4 {
-			t.Errorf("the server received %d requests, want 4: three kept connections and a new one", got)
-		}
-	})
 }
 
 // Every request that the package sends counts as an attempt.

@@ -237,23 +237,3 @@ func TestCancellation(t *testing.T) {
 		})
 	}
 }
-
-// http.Client's Timeout bounds the whole call.
-func TestClientTimeout(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		shop := serverThat(failing(), step{hang: true})
-		client := &http.Client{Transport: transportTo(t, shop), Timeout: 3 * time.Second}
-		begun := time.Now()
-		response, err := client.Do(newRequest(t, "", "{}"))
-		if err == nil {
-			response.Body.Close()
-			t.Fatal("got a response, want a timeout")
-		}
-		var timeout interface{ Timeout() bool }
-		if took := time.Since(begun); took != 3*time.Second || !errors.As(err, &timeout) || !timeout.Timeout() {
-			t.Errorf("after %v: %v, want a timeout after 3s", took, err)
-		}
-		shop.expectAttempts(t, 2)
-	})
-}
