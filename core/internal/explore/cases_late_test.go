@@ -226,4 +226,19 @@ var lateCases = []planned{
 			Calls: []CallFault{{Op: Extend, Mode: Late, For: 3800 * ms}},
 		},
 	},
+	{
+		// The operator forgets the key, and then a renewal from before the result of a step holds it
+		// again. The next run repeats the step, as the operator has confirmed.
+		name: "a renewal without the result of a step comes after its key was forgotten",
+		plan: Plan{
+			Policy: with(func(p *Policy) { p.LockTTL, p.StoreTimeout = time.Second, 500*ms }),
+			Pods:   pods(1),
+			Requests: []Request{
+				{ID: 0, At: ms, Handler: []Step{{Do: InStep, For: 1100 * ms}}},
+				{ID: 1, At: 3 * time.Second, Handler: []Step{{Do: InStep}}},
+			},
+			Operations: []Operation{{Forget: true, At: 1400 * ms}},
+			Calls:      []CallFault{{Op: Extend, N: 3, Mode: Late, For: 500 * ms}},
+		},
+	},
 }

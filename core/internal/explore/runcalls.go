@@ -64,9 +64,9 @@ func (r *run) applied(f *Fact) {
 			r.released = f.At
 		}
 	case f.Op == Extend && f.Err == nil:
-		r.renewed, r.revived = f.At, f.Life
+		r.renewed, r.revived, r.revivedBy = f.At, f.Life, r.begun[f.Op][f.N]
 	case f.Op == Abandon && f.Err == nil:
-		r.revived = f.Life
+		r.revived, r.revivedBy = f.Life, r.begun[f.Op][f.N]
 		if r.abandoned == 0 {
 			r.abandoned = f.At
 		}

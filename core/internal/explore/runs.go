@@ -21,9 +21,10 @@ type run struct {
 	stoppedBy *Fact
 	grants    []*Fact // leases of the store
 	effects   []*Fact
-	born      int // the key's life at the claim
-	revived   int // the key's life at the last renewal, which may come after the end of the record's time
-	life      int // the key's life at the settlement
+	born      int           // the key's life at the claim
+	revived   int           // the key's life at the last renewal, which may come after the end of the record's time
+	revivedBy time.Duration // when the call of that renewal began
+	life      int           // the key's life at the settlement
 	// held has the end of the lease by the clock of the run's process, after each
 	// successful Acquire and Extend.
 	held      []lease

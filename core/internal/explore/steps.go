@@ -228,11 +228,17 @@ func (j *judge) steps(a, b *run) {
 	j.repeats(b, a)
 	for _, x := range a.recorded {
 		for _, y := range b.recorded {
-			if x.N == y.N && x.Source != y.Source && !j.late(a, b) {
+			if x.N == y.N && x.Source != y.Source && (a.hasIn(x, b.born) || b.hasIn(y, a.born)) && !j.late(a, b) {
 				j.report(StepDiffers, "step %d of key %d is of r%d for r%d, and of r%d for r%d", x.N, a.key, x.Source, a.id, y.Source, b.id)
 			}
 		}
 	}
+}
+
+// hasIn reports whether the store has got a result in a life of the key. A renewal that holds
+// the key again has the results from before its call.
+func (r *run) hasIn(got *Fact, life int) bool {
+	return r.born == life || r.revived == life && got.At <= r.revivedBy
 }
 
 // repeats: a step that begins before the other attempt has its result may end after it.
@@ -240,7 +246,7 @@ func (j *judge) repeats(first, second *run) {
 	for _, got := range first.recorded {
 		for _, again := range second.stepped {
 			began := firstOf(second.entered, again.N)
-			if got.N == again.N && began.At > got.At && !j.late(first, second) {
+			if got.N == again.N && began.At > got.At && first.hasIn(got, second.born) && !j.late(first, second) {
 				j.report(StepRepeated, "r%d repeats step %d at %v, and r%d got its result at %v", second.id, got.N, again.At, first.id, got.At)
 			}
 		}
