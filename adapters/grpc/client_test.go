@@ -149,7 +149,7 @@ func TestKeysOfCalls(t *testing.T) {
 		}
 		return key
 	}
-	if a, b, other := derived("1"), derived("1"), derived("2"); a != b || a == other || len(a) != 64 || firstSent != nil {
+	if a, b, other := derived("1"), derived("1"), derived("2"); a != b || a == other || len(a) != 36 || firstSent != nil {
 		t.Errorf("the handler's calls had the keys %q, %q and %q, and %q", a, b, other, firstSent)
 	}
 	outer = "017f22e2-79b0-7cc3-98c4-dc0c0c07398f" // of RFC 9562, appendix A.6

@@ -4,6 +4,7 @@ package outgoing
 
 import (
 	"context"
+	"encoding/hex"
 	"math"
 	"math/rand/v2"
 	"net/http"
@@ -28,8 +29,8 @@ const FirstSentHeader = "Repeatability-First-Sent"
 
 // NewKey derives a key from the outer request's key, if any. The outer handler may run
 // again, and must then repeat its calls with the same keys. Otherwise the key is a UUID of
-// version 7. A derived key has no time: firstSent is that of the outer request's key, for
-// FirstSentHeader, or "" if that has none either.
+// version 7. A derived key is a UUID of version 8, which has no time: firstSent is that of
+// the outer request's key, for FirstSentHeader, or "" if that has none either.
 func NewKey(ctx context.Context, operation string) (key, firstSent string) {
 	name, _ := guarded.Value(ctx, callName{}).(string)
 	derived := core.DeriveKey(ctx, operation+"\n"+name)
@@ -39,7 +40,17 @@ func NewKey(ctx context.Context, operation string) (key, firstSent string) {
 	if made, has := core.KeyTime(core.KeyFrom(ctx)); has {
 		firstSent = made.UTC().Format(http.TimeFormat)
 	}
-	return derived, firstSent
+	return uuidOf(derived), firstSent
+}
+
+// uuidOf returns a UUID of version 8 (RFC 9562, section 5.8) with the first bits of a derived
+// key. Why not the key itself: many services demand a UUID, or refuse a key so long.
+func uuidOf(derived string) string {
+	var id uuid.UUID
+	_, _ = hex.Decode(id[:], []byte(derived[:2*len(id)])) // 64 hex digits
+	id[6] = id[6]&0x0f | 8<<4
+	id[8] = id[8]&0x3f | 0x80 // the variant
+	return id.String()
 }
 
 // newUUID returns a UUID of version 7 (RFC 9562, section 5.7). Why not uuid.NewV7: its times
