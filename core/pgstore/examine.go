@@ -51,7 +51,7 @@ func (s *Store) examineRights(ctx context.Context, check string) storage.Finding
 		}
 	}
 	if err != nil {
-		return examination.Mend(check, s.explained(err).Error(), "run the GRANT or the migration that is named, see docs/sql.md")
+		return examination.Mend(check, s.explained(err).Error(), "mend the cause that the error names, such as a GRANT or a migration, see docs/sql.md")
 	}
 	return examination.Good(check, s.table)
 }
