@@ -63,7 +63,7 @@ func (s *Store) Examine(ctx context.Context) []storage.Finding {
 
 func (s *Store) examineRights(ctx context.Context) storage.Finding {
 	if err := s.Check(ctx); err != nil {
-		return storage.Finding{Check: "table and rights", Grade: storage.Mend, Seen: err.Error(), Advice: s.inTable(s.dialect.grant)}
+		return storage.Finding{Check: "table and rights", Grade: storage.Mend, Seen: err.Error(), Advice: "mend the cause that the error names, see docs/sql.md"}
 	}
 	return storage.Finding{Check: "table and rights", Grade: storage.Good, Seen: s.table}
 }
