@@ -56,8 +56,8 @@ type Request struct {
 	// Content-Type, a request with a body gets application/json.
 	Header http.Header
 	// KeyHeader is the header that carries the key. Default core.KeyHeader. For a route with
-	// a policy.KeyField, put a key into the Body, and name a header that the engine does not
-	// read, such as X-Unused.
+	// a policy.KeyField or a policy.KeyPattern, put a key of your own into the Body or the
+	// Header, and name a header here that the engine does not read, such as X-Unused.
 	KeyHeader string
 }
 
