@@ -3,12 +3,15 @@ package redisstore_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
 
@@ -47,6 +50,33 @@ func TestClusterWhoseSlotsHaveMoved(t *testing.T) {
 			must(t, store.Complete(t.Context(), win(t, store, claim(key)), result(key)))
 			replays(t, store, claim(key), key)
 		}
+	}
+}
+
+// A key without a Remember is served while its slot moves to another master, there or here.
+func TestClusterWhoseSlotIsMoving(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 3, 0)
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Addrs()})
+	t.Cleanup(func() { cluster.Close() })
+	store := redisstore.New(cluster)
+	before := win(t, store, claim("{tag}before"))
+	from, slot := c.ShardOf("{tag}").Master, fmt.Sprint(redistest.Slot("{tag}"))
+	to := c.Nodes()[slices.IndexFunc(c.Nodes(), func(s *redistest.Server) bool { return s != from })]
+	say := func(server *redistest.Server, words ...string) string {
+		reply, err := server.Do(t.Context(), words...)
+		must(t, err)
+		return fmt.Sprint(reply)
+	}
+	say(to, "CLUSTER", "SETSLOT", slot, "IMPORTING", say(from, "CLUSTER", "MYID"))
+	say(from, "CLUSTER", "SETSLOT", slot, "MIGRATING", say(to, "CLUSTER", "MYID"))
+	meanwhile := win(t, store, claim("{tag}meanwhile"))
+	for _, lease := range []storage.Lease{before, meanwhile} {
+		testkit.IsRunning(t, store, lease.Key)
+		must(t, store.Extend(t.Context(), lease, 0))
+		next := win(t, store, takeOver(lease.Key))
+		must(t, store.Complete(t.Context(), next, result(lease.Key)))
+		replays(t, store, claim(lease.Key), lease.Key)
 	}
 }
 

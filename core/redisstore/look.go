@@ -32,10 +32,15 @@ func (s *snapshot) certain(last *snapshot) bool {
 }
 
 // lookClosely reads a key and its response in one atomic step, and in a round trip of
-// its own. If the key is gone, it returns the snapshot that it was given.
+// its own. If the key is gone, it returns the snapshot that it was given. Without a
+// Remember it names one key, because a cluster refuses two of a slot that is moving.
 func (s *Store) lookClosely(ctx context.Context, key string, seen *snapshot) (*snapshot, error) {
-	response, _ := s.responseKey(key)
-	reply, err := s.run(ctx, lookScript, []string{s.prefix + key, response}).Slice()
+	keys := []string{s.prefix + key}
+	if seen.remember > 0 {
+		response, _ := s.responseKey(key)
+		keys = append(keys, response)
+	}
+	reply, err := s.run(ctx, lookScript, keys).Slice()
 	if errors.Is(err, redis.Nil) {
 		seen.gone = true
 		return seen, nil
@@ -43,7 +48,11 @@ func (s *Store) lookClosely(ctx context.Context, key string, seen *snapshot) (*s
 	if err != nil {
 		return nil, err
 	}
-	return lookExactly(reply)
+	found, err := lookExactly(reply)
+	if err == nil && found.lost && seen.remember == 0 { // it has become a record with a Remember
+		return s.lookClosely(ctx, key, found)
+	}
+	return found, err
 }
 
 // lookExactly decodes a script's reply: a value, its time to live, and perhaps its

@@ -125,6 +125,20 @@ func TestCompletionInTheGapIsNotTakenForAbandonment(t *testing.T) {
 	})
 }
 
+// A claim without a Remember looks at the key alone. The record that is completed in the gap has its response apart.
+func TestCompletionInTheGapWithARemember(t *testing.T) {
+	t.Parallel()
+	m, others, store, _ := meddled(t)
+	holder := win(t, others, claim("key"))
+	m.between = func() {
+		remembered := result("answer")
+		remembered.Remember = time.Hour
+		must(t, others.Complete(t.Context(), holder, remembered))
+		m.between = nil
+	}
+	replays(t, store, claim("key"), "answer")
+}
+
 func TestCompletionInTheGapDoesNotLengthenTheLease(t *testing.T) {
 	t.Parallel()
 	m, others, store, _ := meddled(t)

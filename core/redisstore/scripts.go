@@ -170,13 +170,13 @@ end
 `
 
 // lookScript returns a value, its time to live, and its response or nil. It returns
-// false for a key that does not exist. KEYS[2] is the response's key.
+// false for a key that does not exist. KEYS[2] is the response's key, if it is wanted.
 var lookScript = newScript(isApart + `
 local value = redis.call('GET', KEYS[1])
 if not value then
 	return false
 end
-return {value, redis.call('PTTL', KEYS[1]), isApart(value) and redis.call('GET', KEYS[2])}
+return {value, redis.call('PTTL', KEYS[1]), isApart(value) and KEYS[2] and redis.call('GET', KEYS[2])}
 `)
 
 // forgetScript deletes a value and its response, and returns the value's first ARGV[1] bytes,
