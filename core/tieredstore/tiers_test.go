@@ -222,30 +222,6 @@ func TestNothingOldIsFilledIn(t *testing.T) {
 	})
 }
 
-// The same token finds its own claim, whichever tier's first reply was lost (case
-// 11).
-func TestSameTokenAgain(t *testing.T) {
-	t.Parallel()
-	for _, cut := range []string{"hot", "durable"} {
-		t.Run(cut, func(t *testing.T) {
-			t.Parallel()
-			s := newTiers()
-			broken := map[string]*link{"hot": s.hot, "durable": s.durable}[cut]
-			c := claim("key")
-			broken.set(loseReply)
-			lease, _, err := s.Acquire(t.Context(), c)
-			if (cut == "durable") != errors.Is(err, errDown) {
-				t.Fatalf("Acquire returned %+v and %v", lease, err)
-			}
-			broken.set(nil)
-			if lease := win(t, s, c); lease.Attempt != 1 || lease.Claim != c {
-				t.Errorf("the lease is %+v, want attempt 1 of %+v", lease, c)
-			}
-			runs(t, s, "key")
-		})
-	}
-}
-
 // A full durable tier takes no new key, even if the hot tier has space. Admitted keys
 // are finished and replayed.
 func TestFullDurableTier(t *testing.T) {
