@@ -89,18 +89,6 @@ func TestEquality(t *testing.T) {
 	}
 }
 
-// Absent arguments are an empty object.
-func TestAbsentArguments(t *testing.T) {
-	t.Parallel()
-	overAll(t, setup{}, func(t *testing.T, shop *shop, session *mcp.ClientSession) {
-		for i, arguments := range []any{nil, args{}, args{"idempotency_key": "k1"}} {
-			got := send(t, session, &mcp.CallToolParams{Name: "charge", Arguments: arguments, Meta: mcp.Meta{"idempotency-key": "k1"}})
-			got.wantPaid(t, 0, i > 0)
-		}
-		shop.wantRuns(t, 1)
-	})
-}
-
 // fate is the end of the key of a call that ended in an error.
 type fate string
 
