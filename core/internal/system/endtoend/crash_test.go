@@ -1,7 +1,6 @@
 package endtoend
 
 import (
-	"net/http"
 	"testing"
 	"time"
 
@@ -115,37 +114,6 @@ func TestTerminatedInTheHandler(t *testing.T) {
 			t.Errorf("the process ended with %v, want exit code 0", err)
 		}
 		second.send(pay).expectCopyOf(t, original)
-		f.expectEffects(chargeBy(first, pay, 1))
-	})
-}
-
-func TestPanicBeforeTheChargeFreesTheKey(t *testing.T) {
-	t.Parallel()
-	onEachStore(t, 30*time.Second, func(t *testing.T, f *fixture) {
-		first, second := f.startTwo()
-		pay := payment("tok_panic")
-
-		broken := want{status: http.StatusInternalServerError}
-		first.send(pay).expect(t, broken)
-		second.send(pay).expect(t, broken)
-		if first.attempts() != 1 || second.attempts() != 1 {
-			t.Errorf("the handler ran %d and %d times, want once in each process", first.attempts(), second.attempts())
-		}
-		first.send(payment("tok_ok")).expect(t, created)
-		f.expectEffects(chargeBy(first, pay, 1))
-	})
-}
-
-func TestPanicAfterTheChargeKeepsTheKey(t *testing.T) {
-	t.Parallel()
-	onEachStore(t, 30*time.Second, func(t *testing.T, f *fixture) {
-		first, second := f.startTwo()
-		pay := payment("tok_crash_after_charge")
-
-		first.send(pay).expect(t, want{status: http.StatusInternalServerError})
-		for _, process := range []*instance{first, second} {
-			process.send(pay).expect(t, want{status: http.StatusInternalServerError, code: "handler_failed", replayed: true})
-		}
 		f.expectEffects(chargeBy(first, pay, 1))
 	})
 }

@@ -135,23 +135,6 @@ func TestTransactionInPostgreSQL(t *testing.T) {
 	}
 }
 
-// Forget, where both tiers are real.
-func TestForgetInRedisAndPostgreSQL(t *testing.T) {
-	t.Parallel()
-	pool := openPool(t, 4)
-	must(t, pgstore.Migrate(t.Context(), pool))
-	store := tieredstore.New(redisstore.New(connect(t)), pgstore.New(pool), tieredstore.HotTimeout(patience))
-	finish(t, store, "key", "first")
-	if there, err := store.Forget(t.Context(), "key", storage.RerunIsSafe); !there || err != nil {
-		t.Errorf("Forget returned %t and %v, want true", there, err)
-	}
-	if r, err := store.Lookup(t.Context(), "key"); r != nil || err != nil {
-		t.Errorf("Lookup returned %+v and %v, want nothing", r, err)
-	}
-	finish(t, store, "key", "second")
-	replays(t, store, "key", "second")
-}
-
 func claim(key string) storage.Claim {
 	return storage.Claim{
 		Key: key, Token: storage.NewToken(), Fingerprint: "sha256:f", LockTTL: time.Minute, Retain: 10 * time.Hour, TakeOver: true,
@@ -160,12 +143,6 @@ func claim(key string) storage.Claim {
 
 func result(body string) storage.Result {
 	return storage.Result{State: storage.Completed, Status: 201, Body: []byte(body), Retain: time.Hour}
-}
-
-// finish claims and completes a key.
-func finish(t *testing.T, store storage.Store, key, body string) {
-	t.Helper()
-	must(t, store.Complete(t.Context(), win(t, store, claim(key)), result(body)))
 }
 
 // replays expects that the key has this response.
