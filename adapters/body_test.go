@@ -3,11 +3,13 @@ package adapters_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/policy"
@@ -76,6 +78,17 @@ func TestEndlessBodyIsReadToTheLimit(t *testing.T) {
 		if body.read > 4*limit {
 			t.Errorf("%d bytes were read, the limit is %d", body.read, limit)
 		}
+	})
+}
+
+// The error of a body that was cut off may wrap io.EOF. Half a body runs no handler.
+func TestBodyThatEndsInAWrappedEOF(t *testing.T) {
+	t.Parallel()
+	onEveryRouter(t, func(t *testing.T, m mounting) {
+		s := m.start(t, program{})
+		cut := io.MultiReader(strings.NewReader(amount[:len(amount)/2]), iotest.ErrReader(fmt.Errorf("decrypt: %w", io.EOF)))
+		s.refuses(payment("k", func(r *http.Request) { r.Body, r.ContentLength = io.NopCloser(cut), -1 }), http.StatusBadRequest, problem.BodyUnreadable)
+		s.ran(0)
 	})
 }
 

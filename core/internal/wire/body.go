@@ -89,7 +89,7 @@ func readAll(r io.Reader, buffer []byte, length, limit int64) ([]byte, error) {
 		n, err := r.Read(buffer[len(buffer):cap(buffer)])
 		buffer = buffer[:len(buffer)+n]
 		switch {
-		case errors.Is(err, io.EOF):
+		case err == io.EOF: // as io.ReadAll: an error that wraps it has cut the body off
 			return buffer, nil
 		case err != nil:
 			return buffer, err
