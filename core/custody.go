@@ -93,8 +93,12 @@ func (c *capture) stream() error {
 }
 
 // recordUnreplayable settles a response before it is sent, unless the response will
-// release the key. A release waits for the end of the handler.
+// release the key. A release waits for the end of the handler. After a Hijack that has
+// failed the run is settled already.
 func (c *capture) recordUnreplayable(status int) error {
+	if c.settled {
+		return nil
+	}
 	outcome := failure.Outcome{Status: status}
 	class := c.run.classify(outcome)
 	if class != failure.ClassCache {

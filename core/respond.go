@@ -22,6 +22,9 @@ func (c *capture) finish(panicked bool) {
 	}()
 	switch waits := c.custody.waits(); {
 	case c.settled:
+		if waits && c.status != 0 && !panicked { // the handler's response to a Hijack that has failed
+			_ = c.stream() // nothing is left to store
+		}
 		c.run.close()
 	case c.custody == held && panicked:
 		c.finishUnreplayable(false) // as without the held flush

@@ -182,14 +182,17 @@ func (c *capture) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		return nil, nil, c.err
 	case c.custody == done:
 		return nil, nil, errHandlerDone
-	case !wire.Supports[http.Hijacker](c.w):
+	case c.r.ProtoMajor > 1 || !wire.Supports[http.Hijacker](c.w): // a writer of middleware may only seem to have it
 		return nil, nil, http.ErrNotSupported
 	}
 	if err := c.beforeHijack(); err != nil {
 		return nil, nil, err
 	}
-	c.custody = hijacked
-	return http.NewResponseController(c.w).Hijack()
+	connection, buffered, err := http.NewResponseController(c.w).Hijack()
+	if err == nil {
+		c.custody = hijacked
+	}
+	return connection, buffered, err
 }
 
 // beforeHijack records that the response cannot be replayed. A status that the handler
