@@ -12,7 +12,10 @@ import (
 	"github.com/gin-gonic/gin"
 	chimiddleware "github.com/go-chi/chi/v5/middleware"
 
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -147,6 +150,53 @@ func TestCompressionOutside(t *testing.T) {
 				t.Errorf("a client that accepts no coding got %q", got)
 			}
 		})
+	}
+}
+
+// typing is the writer of middleware that finds a body's type at the first Write, as gorilla's CompressHandler.
+type typing struct {
+	http.ResponseWriter
+	began bool
+}
+
+func (w *typing) WriteHeader(status int) {
+	w.began = true
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *typing) Write(p []byte) (int, error) {
+	if !w.began {
+		w.Header().Set("Content-Type", http.DetectContentType(p))
+		w.WriteHeader(http.StatusOK)
+	}
+	return w.ResponseWriter.Write(p)
+}
+
+// transparent is the writer of middleware that does not change the response.
+type transparent struct{ http.ResponseWriter }
+
+func (w transparent) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// The status 200 of a body without a type is not sent by itself, so that middleware outside finds the type. gin's
+// NoRoute has another status before it, also behind middleware of net/http.
+func TestStatusThatGoesWithoutSaying(t *testing.T) {
+	t.Parallel()
+	engine, err := core.New(memstore.New(), core.SharedScope)
+	testkit.Must(t, err)
+	page := engine.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>") }))
+	r := gin.New()
+	r.NoRoute(gin.WrapF(func(w http.ResponseWriter, r *http.Request) { page.ServeHTTP(transparent{w}, r) }))
+	for name, handler := range map[string]http.Handler{
+		"typing":  http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { page.ServeHTTP(&typing{ResponseWriter: w}, r) }),
+		"NoRoute": r,
+	} {
+		for range 2 {
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, post("/pages", name, ""))
+			if w.Code != http.StatusOK || w.Body.String() != "<html>" || name == "typing" && w.Result().Header.Get("Content-Type") != "text/html; charset=utf-8" {
+				t.Errorf("%s: got %d %v %q", name, w.Code, w.Result().Header, w.Body)
+			}
+		}
 	}
 }
 

@@ -6,11 +6,29 @@ import (
 )
 
 // WriteResponse sends a status and a body. A failed write is the client's disconnect,
-// which needs no error.
+// which needs no error. A body without a type goes without its status if the first Write
+// implies it: middleware outside may look for the type there.
 func WriteResponse(w http.ResponseWriter, status int, body []byte) {
-	w.WriteHeader(status)
+	if len(body) == 0 || len(w.Header()["Content-Type"]) > 0 || status != impliedStatus(w) {
+		w.WriteHeader(status)
+	}
 	if len(body) > 0 {
 		w.Write(body) //nolint:errcheck // a disconnected client needs no error
+	}
+}
+
+// impliedStatus is the status of a response that begins with its body. A gin.ResponseWriter
+// has that of its route, which is 404 in NoRoute.
+func impliedStatus(w http.ResponseWriter) int {
+	for {
+		if set, has := w.(interface{ Status() int }); has && set.Status() != 0 {
+			return set.Status()
+		}
+		wrapper, wraps := w.(interface{ Unwrap() http.ResponseWriter })
+		if !wraps {
+			return http.StatusOK
+		}
+		w = wrapper.Unwrap()
 	}
 }
 
