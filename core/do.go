@@ -80,7 +80,8 @@ type Info struct {
 // ErrNotReplayable, ErrKeyExpired, ErrOutcomeUnknown, ErrScopeLimited or ErrUnavailable. If
 // function ran and its result must not be used, the error wraps ErrLeaseLost or ErrNotConfirmed. A
 // panic of function is settled and continues. A call of the same name and key that
-// function makes within another Do gets ErrInProgress after the policy's Wait.
+// function makes is a part of this one, and runs its own function, if it gets function's
+// context. With another context it gets ErrInProgress after the policy's Wait.
 // Do is safe for concurrent use.
 func Do[T any](ctx context.Context, e *Engine, call Call, function func(context.Context) (T, error)) (T, Info, error) {
 	if call.Codec == nil {
