@@ -28,9 +28,10 @@ MODULES := . core/pgstore core/sqlstore adapters/otel adapters/internal/rpc adap
 PUBLISHED := . core/pgstore core/sqlstore adapters/otel adapters/internal/rpc adapters/grpc adapters/connect adapters/mcp adapters/inspector/oncekey
 
 # make race runs most packages twice: with the race detector, and without it for the tests that it disturbs and for the coverage.
-# The table in tools/testrun/plan.go has the exceptions. Three stores run with it alone, and are counted there, but for these tests.
-SERVED_COVERED := $(LIBRARY)/core/pgstore,$(LIBRARY)/core/sqlstore,$(LIBRARY)/core/redisstore
-NOT_RACED      := ^(TestAllocations|TestConformanceOfSQLite|TestBusyFile)$$
+# The table in tools/testrun/plan.go has the exceptions. Those that run with it alone are counted there, and three stores run
+# without it for these tests.
+RACED_COVERED := $(LIBRARY)/core/pgstore,$(LIBRARY)/core/sqlstore,$(LIBRARY)/core/redisstore,$(LIBRARY)/adapters/...
+NOT_RACED     := ^(TestAllocations|TestConformanceOfSQLite|TestBusyFile)$$
 
 # Most tests over servers wait more than they compute: so many run at a time in each package, and so many packages at a time
 # with the race detector. Beside them one package runs without it.
@@ -105,10 +106,10 @@ race: ## Run the tests with the race detector, and those that need it least with
 	$(MAKE) --no-print-directory raced; raced=$$?; \
 	wait $$unraced; unraced=$$?; \
 	cat build/unraced.log; test ! -s $(FAILED) || cat $(FAILED); exit $$((raced | unraced))
-	@{ cat build/served.new; tail -n +2 build/coverage.new; } > build/coverage.out && rm build/served.new build/coverage.new build/unraced.log
+	@{ cat build/raced.new; tail -n +2 build/coverage.new; } > build/coverage.out && rm build/raced.new build/coverage.new build/unraced.log
 
 raced:
-	$(TESTRUN) '$(CURDIR)' -plan raced -count 1 -race -vet off -timeout 20m -p $(PACKAGES) -parallel $(PARALLEL) -covermode atomic -coverpkg '$(SERVED_COVERED)' -coverprofile build/served.new
+	$(TESTRUN) '$(CURDIR)' -plan raced -count 1 -race -vet off -timeout 20m -p $(PACKAGES) -parallel $(PARALLEL) -covermode atomic -coverpkg '$(RACED_COVERED)' -coverprofile build/raced.new
 
 unraced:
 	$(TESTRUN) '$(CURDIR)' -plan unraced -count 1 -vet off -timeout 20m -p 1 -parallel $(PARALLEL) -coverpkg '$(COVERED)' -coverprofile build/coverage.new

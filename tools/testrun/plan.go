@@ -49,6 +49,12 @@ var rows = []row{
 	{"policy", unracedOnly, "no concurrency"},
 	{"policy/tablefile", unracedOnly, "no concurrency"},
 
+	{"adapters/commerce", racedOnly, "the coverage is counted with the race detector"},
+	{"adapters/connect", racedOnly, "the coverage is counted with the race detector"},
+	{"adapters/grpc", racedOnly, "the coverage is counted with the race detector"},
+	{"adapters/httpclient", racedOnly, "much of its time is that of a program that it builds: the coverage is counted with the race detector"},
+	{"adapters/inspector/...", racedOnly, "the coverage is counted with the race detector"},
+	{"adapters/mcp", racedOnly, "its time is Node's: the coverage is counted with the race detector"},
 	{"core/pgstore", racedOnly, "its time is the server's: the coverage is counted with the race detector"},
 	{"core/sqlstore", racedOnly, "its time is the servers': the coverage is counted with the race detector"},
 	{"core/redisstore", racedOnly, "its time is the server's: the coverage is counted with the race detector"},
