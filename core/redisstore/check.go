@@ -136,20 +136,6 @@ func tryCounts(ctx context.Context, pipeline redis.Pipeliner, prefix string) err
 	return nil
 }
 
-// marked marks the server's errors that storage has a name for.
-func (s *Store) marked(err error) error {
-	if redis.HasErrorPrefix(err, "WRONGTYPE") && !errors.Is(err, storage.ErrCorruptRecord) {
-		err = fmt.Errorf("%w: it is no string: %w", storage.ErrCorruptRecord, err)
-	}
-	if isForbidden(err) {
-		s.permitted.Store(false) // the next claim asks the server again
-		if !errors.Is(err, storage.ErrStoreForbidden) {
-			err = fmt.Errorf("%w: %w", storage.ErrStoreForbidden, err)
-		}
-	}
-	return err
-}
-
 // isForbidden reports whether the server refuses a command to this user, or to all
 // users because the command was renamed. In Redis 7.0 a script's error has no prefix
 // of its own.

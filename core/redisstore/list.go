@@ -57,7 +57,7 @@ func (s *Store) List(ctx context.Context, filter storage.Filter, page storage.Pa
 	}
 	result, err := bounded(ctx, s, l.page)
 	if err != nil {
-		return storage.Listing{}, fmt.Errorf("redisstore: list: %w", s.marked(err))
+		return storage.Listing{}, s.failure("list", "*", err)
 	}
 	if l.unreadable > 0 {
 		s.log().WarnContext(ctx, "redisstore: a list has skipped values that are not records",

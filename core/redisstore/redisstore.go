@@ -109,6 +109,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -285,5 +286,14 @@ func (s *Store) failure(operation, key string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("redisstore: %s %q: %w", operation, s.prefix+key, s.marked(err))
+	if redis.HasErrorPrefix(err, "WRONGTYPE") && !errors.Is(err, storage.ErrCorruptRecord) {
+		err = fmt.Errorf("%w: it is no string: %w", storage.ErrCorruptRecord, err)
+	}
+	if isForbidden(err) {
+		s.permitted.Store(false) // the next claim asks the server again
+		if !errors.Is(err, storage.ErrStoreForbidden) {
+			err = fmt.Errorf("%w: %w", storage.ErrStoreForbidden, err)
+		}
+	}
+	return fmt.Errorf("redisstore: %s %q: %w", operation, s.prefix+key, err)
 }
