@@ -1,7 +1,6 @@
 package openapi_test
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"net/http"
@@ -174,10 +173,7 @@ func TestKeyHeader(t *testing.T) {
 	if strings.Contains(string(text), core.KeyHeader) {
 		t.Errorf("the document names %s: %s", core.KeyHeader, text)
 	}
-	again, err := openapi.Merge(text, rows(t, policy.Row("POST /a")), openapi.KeyHeader("x-request-key"))
-	if err != nil || !bytes.Equal(again, text) {
-		t.Errorf("merging again changes the document (%v): %s", err, again)
-	}
+	mergesAgain(t, text, rows(t, policy.Row("POST /a")), openapi.KeyHeader("x-request-key"))
 }
 
 // A key's format is the pattern of its parameter.
@@ -205,9 +201,7 @@ func TestKeyFormat(t *testing.T) {
 		if p := parameterOf(doc, operation(t, doc, "POST", "/b"), "header", core.KeyHeader); p.Get("schema.$ref").Str != every {
 			t.Errorf("without a format the key is %s", p)
 		}
-		if again, err := openapi.Merge(text, declared); err != nil || !bytes.Equal(again, text) {
-			t.Errorf("merging again changes the document (%v): %s", err, again)
-		}
+		mergesAgain(t, text, declared)
 	}
 }
 
@@ -221,49 +215,35 @@ func TestKeyField(t *testing.T) {
 	if got := o.Get("x-idempotency-key-field").Str; got != "meta.request_id" || o.Get("parameters").Exists() {
 		t.Errorf("the field is %q in %s", got, o)
 	}
-	if again, err := openapi.Merge(text, declared); err != nil || !bytes.Equal(again, text) {
-		t.Errorf("merging again changes the document (%v): %s", err, again)
-	}
+	mergesAgain(t, text, declared)
 }
 
-// Responses of a route with redacted fields have the header that names them.
-func TestRedactedHeader(t *testing.T) {
+// The responses of an operation have the header of replays, and those of the policy and the options. Problems have none of these,
+// and neither have the responses of a route that observes.
+func TestHeadersOfResponses(t *testing.T) {
 	t.Parallel()
-	declared := rows(t, policy.Row("POST /a", policy.RedactFields("secret")))
-	text, err := openapi.Document(declared)
-	headers := at(operation(t, parsed(t, text, err), "POST", "/a"), "responses", "2XX", "headers")
-	if names := namesOf(headers); !slices.Equal(names, []string{"X-Idempotent-Replay", "X-Idempotent-Redacted"}) {
-		t.Errorf("headers are %v", names)
+	type row struct {
+		policy  []policy.Option
+		options []openapi.Option
+		want    []string
 	}
-	if again, err := openapi.Merge(text, declared); err != nil || !bytes.Equal(again, text) {
-		t.Errorf("merging again changes the document (%v): %s", err, again)
-	}
-}
-
-func TestExpiryHeader(t *testing.T) {
-	t.Parallel()
-	declared := rows(t, policy.Row("POST /a"), policy.Row("POST /observed", policy.ObserveOnly(true)))
-	text, err := openapi.Document(declared, openapi.ExpiryHeader("idempotency-expires"))
-	doc := parsed(t, text, err)
-	responses := at(operation(t, doc, "POST", "/a"), "responses")
-	if names := namesOf(at(responses, "2XX", "headers")); !slices.Equal(names, []string{"X-Idempotent-Replay", "Idempotency-Expires"}) {
-		t.Errorf("headers are %v", names)
-	}
-	if got := strings.Count(string(text), `"Idempotency-Expires": {`); got != 1 {
-		t.Errorf("the header is described %d times, want once: not on problems, and not where the route observes", got)
-	}
-	if again, err := openapi.Merge(text, declared, openapi.ExpiryHeader("idempotency-expires")); err != nil || !bytes.Equal(again, text) {
-		t.Errorf("merging again changes the document (%v): %s", err, again)
-	}
-}
-
-func TestReplayHeader(t *testing.T) {
-	t.Parallel()
-	text, err := openapi.Document(rows(t, policy.Row("POST /a")), openapi.ReplayHeader("idempotent-replayed"))
-	headers := at(operation(t, parsed(t, text, err), "POST", "/a"), "responses", "2XX", "headers")
-	if names := namesOf(headers); !slices.Equal(names, []string{"Idempotent-Replayed"}) {
-		t.Errorf("headers are %v", names)
-	}
+	testkit.Each(t, map[string]row{
+		"redacted fields":           {[]policy.Option{policy.RedactFields("secret")}, nil, []string{"X-Idempotent-Replay", "X-Idempotent-Redacted"}},
+		"the expiry":                {nil, []openapi.Option{openapi.ExpiryHeader("idempotency-expires")}, []string{"X-Idempotent-Replay", "Idempotency-Expires"}},
+		"another header of replays": {nil, []openapi.Option{openapi.ReplayHeader("idempotent-replayed")}, []string{"Idempotent-Replayed"}},
+	}, func(t *testing.T, row row) {
+		declared := rows(t, policy.Row("POST /a", row.policy...), policy.Row("POST /observed", append(row.policy, policy.ObserveOnly(true))...))
+		text, err := openapi.Document(declared, row.options...)
+		headers := at(operation(t, parsed(t, text, err), "POST", "/a"), "responses", "2XX", "headers")
+		if names := namesOf(headers); !slices.Equal(names, row.want) {
+			t.Errorf("headers are %v, want %v", names, row.want)
+		}
+		last := row.want[len(row.want)-1]
+		if got := strings.Count(string(text), `"`+last+`": {`); got != 1 {
+			t.Errorf("%s is described %d times, want once", last, got)
+		}
+		mergesAgain(t, text, declared, row.options...)
+	})
 }
 
 // A document without guarded routes has no components. Merge without guarded routes
