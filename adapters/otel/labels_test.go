@@ -77,22 +77,6 @@ func TestMethodAndRoute(t *testing.T) {
 	}
 }
 
-// Calls of core.Do are measured like requests.
-func TestCalls(t *testing.T) {
-	t.Parallel()
-	s := newService(t, memstore.New())
-	charge := func(context.Context) (int, error) { return 1, nil }
-	for range 2 {
-		if _, _, err := core.Do(t.Context(), s.engine, core.Call{Scope: "queue", Name: "charge", Key: "k"}, charge); err != nil {
-			t.Fatal(err)
-		}
-	}
-	s.want("idempotency.requests", map[event.Result]int64{event.Execute: 1, event.Replay: 1})
-	if method, route := s.values("http.request.method"), s.values("http.route"); method[0] != "CALL" || route[0] != "charge" {
-		t.Errorf("method %q, route %q, want CALL and charge", method, route)
-	}
-}
-
 // Calls of tools are measured like requests.
 func TestTools(t *testing.T) {
 	t.Parallel()

@@ -112,18 +112,6 @@ func TestWarningIsNoDecision(t *testing.T) {
 	s.wantSpans(1)
 }
 
-// Every 409 and 422 response counts as a conflict.
-func TestConflicts(t *testing.T) {
-	t.Parallel()
-	seen := newTelemetry(t)
-	for _, result := range results(t) {
-		seen.observer.Observe(t.Context(), event.Event{Result: result})
-	}
-	seen.want("idempotency.conflicts", map[event.Result]int64{
-		event.InProgress: 1, event.KeyReused: 1, event.NotReplayable: 1, event.KeyExpired: 1, event.OutcomeUnknown: 1,
-	})
-}
-
 // A run ends once, with any result.
 func TestReleasedKeys(t *testing.T) {
 	t.Parallel()
@@ -178,6 +166,7 @@ func TestMoreRoutesThanTheCacheHolds(t *testing.T) {
 	}
 }
 
+// Every 409 and 422 response counts as a conflict, and no event is lost.
 func TestConcurrentEvents(t *testing.T) {
 	t.Parallel()
 	seen := newTelemetry(t)
