@@ -143,32 +143,6 @@ func TestAbandonedKeyIsRecovered(t *testing.T) {
 	})
 }
 
-// KeepFor counts for the response that the RecoverFunc found, and not for the handler's.
-func TestKeepForInARecoverFunc(t *testing.T) {
-	t.Parallel()
-	type row struct {
-		found *policy.Response
-		kept  time.Duration
-	}
-	testkit.EachInBubble(t, map[string]row{
-		"found":     {&policy.Response{Status: http.StatusCreated}, 5 * time.Minute},
-		"not found": {nil, 24 * time.Hour}, // the policy's
-	}, func(t *testing.T, row row) {
-		store := abandonedStore(t)
-		s := newService(t, store, created, policy.OnAbandoned(policy.Recover(func(ctx context.Context, _ policy.Abandoned) (*policy.Response, error) {
-			if !core.KeepFor(ctx, 5*time.Minute) {
-				t.Error("KeepFor had no effect")
-			}
-			return row.found, nil
-		})))
-		s.post(t.Context(), "k", payment)
-		record, err := store.Store.(storage.Inspector).Lookup(t.Context(), storage.Key("alice", http.MethodPost, "/payments", "k"))
-		if err != nil || record.Expires.Sub(record.Finished) != row.kept {
-			t.Errorf("the record is %+v and %v, want it kept for %s", record, err, row.kept)
-		}
-	})
-}
-
 // One caller at a time runs the RecoverFunc, in all processes.
 func TestOneCallerRecovers(t *testing.T) {
 	t.Parallel()
@@ -191,60 +165,5 @@ func TestOneCallerRecovers(t *testing.T) {
 		if len(calls) != 1 {
 			t.Errorf("the RecoverFunc ran %d times, want 1", len(calls))
 		}
-	})
-}
-
-// No handler begins after the lease or MaxRun has ended in the RecoverFunc, because
-// another process may have taken the key over.
-func TestRecoverFuncThatIsTooLateRunsNoHandler(t *testing.T) {
-	t.Parallel()
-	type row struct {
-		extend func(func() error) error
-		option policy.Option
-	}
-	testkit.EachInBubble(t, map[string]row{
-		"lease lost": {failUnapplied, policy.MaxRun(time.Hour)},
-		"MaxRun":     {nil, policy.MaxRun(30 * time.Second)},
-	}, func(t *testing.T, row row) {
-		store := abandonedStore(t)
-		there := newService(t, store, created)
-		lock := policy.LockTTL(10 * time.Second)
-		here := newService(t, store, created, lock, row.option, lookingInto(func(context.Context, policy.Abandoned) {
-			store.set(&store.extend)(row.extend)
-			advance(time.Minute)
-			there.post(t.Context(), "k", payment)
-		}))
-		wantCode(t, here.post(t.Context(), "k", payment), http.StatusConflict, problem.OutcomeUnknown)
-		here.wantRuns(t, 0)
-		here.wantEvent(t, event.RecoverError, 1)
-		there.wantRuns(t, 1)
-	})
-}
-
-// A recovered response that cannot be kept is shown once, as a handler's is.
-func TestRecoveredResponseThatCannotBeKept(t *testing.T) {
-	t.Parallel()
-	type row struct {
-		status int
-		body   string
-		option policy.Option
-	}
-	testkit.EachInBubble(t, map[string]row{
-		"too large":              {http.StatusCreated, `{"payment_id":"p1"}`, policy.MaxResponseBytes(8)},
-		"too large and an error": {http.StatusConflict, `{"error":"refused"}`, policy.MaxResponseBytes(8)},
-		"cannot be redacted":     {http.StatusCreated, `{"payment_id":"p1"`, policy.RedactFields("secret")},
-	}, func(t *testing.T, row row) {
-		store := abandonedStore(t)
-		s := newService(t, store, created, row.option, policy.OnAbandoned(policy.Recover(
-			func(context.Context, policy.Abandoned) (*policy.Response, error) {
-				header := http.Header{"Content-Type": {"application/json"}}
-				return &policy.Response{Status: row.status, Header: header, Body: []byte(row.body)}, nil
-			})))
-		w := s.post(t.Context(), "k", payment)
-		if w.Code != row.status || w.Body.String() != row.body || w.Header().Get("Content-Type") != "application/json" {
-			t.Errorf("got %d %v %q, want the recovered response", w.Code, w.Header(), w.Body)
-		}
-		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.NotReplayable)
-		s.wantRuns(t, 0)
 	})
 }

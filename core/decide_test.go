@@ -207,24 +207,6 @@ func TestFullStoreRefusesNewKeysOnly(t *testing.T) {
 	s.wantRuns(t, 1)
 }
 
-// The number of responses that wait for the store is bounded. At the bound, new keys
-// are refused.
-func TestUnsettledResponsesAreBounded(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		store := newFaultyStore()
-		s := newServiceOf(t, store, created, nil, core.WithMaxUnsettled(2))
-		store.set(&store.complete)(failUnapplied)
-		wantFirst(t, s.post(t.Context(), "k1", payment))
-		wantFirst(t, s.post(t.Context(), "k2", payment))
-		wantCode(t, s.post(t.Context(), "k3", payment), http.StatusServiceUnavailable, problem.StoreUnavailable)
-		wantReplay(t, s.post(t.Context(), "k2", payment))
-		store.set(&store.complete)(nil)
-		advance(time.Second)
-		wantFirst(t, s.post(t.Context(), "k3", payment))
-	})
-}
-
 // A store restarts without its data while a handler runs. This process still knows the
 // run, and the next renewal restores the record for other processes.
 func TestStoreThatForgetsTheClaim(t *testing.T) {

@@ -242,26 +242,6 @@ func TestScopeLimitFollowsTheLease(t *testing.T) {
 	})
 }
 
-// A later attempt of a key counts as no new one.
-func TestScopeLimitOfLaterAttempts(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newLimited(t, newLimitedStore(), core.ScopeLimit{PerMinute: 1}, func(w http.ResponseWriter, r *http.Request) {
-			if _, err := core.Step(r.Context(), "reserve", func(context.Context) (int, error) { return 1, nil }); err != nil {
-				t.Error(err)
-			}
-			w.WriteHeader(http.StatusServiceUnavailable)
-		})
-		for range 3 {
-			if w := s.post(t.Context(), "a", payment); w.Code != http.StatusServiceUnavailable {
-				t.Errorf("got %d %s", w.Code, w.Body)
-			}
-		}
-		s.wantRuns(t, 3)
-		wantLimited(t, s.post(t.Context(), "b", payment), "60")
-	})
-}
-
 // The limit costs a first-time request one call of the store, or two, and a replay none.
 func TestScopeLimitCalls(t *testing.T) {
 	t.Parallel()
@@ -277,33 +257,6 @@ func TestScopeLimitCalls(t *testing.T) {
 			t.Errorf("%+v: a replay made %d calls, want 1", limit, got)
 		}
 	}
-}
-
-// A store that cannot count is unavailable: the policy decides, and the key is released. A panic
-// of the store is such an error.
-func TestScopeLimitOfABrokenStore(t *testing.T) {
-	t.Parallel()
-	testkit.EachInBubble(t, map[string]func() error{
-		"down":     func() error { return errStoreDown },
-		"panicked": func() error { panic("out of memory") },
-	}, func(t *testing.T, fault func() error) {
-		for want, onError := range map[int]policy.StoreErrorMode{
-			http.StatusServiceUnavailable: policy.FailClosed, http.StatusCreated: policy.FailOpen,
-		} {
-			store := newLimitedStore()
-			s := newLimited(t, store, core.ScopeLimit{InFlight: 1}, created, policy.OnStoreError(onError))
-			store.breaks("Admit", fault)
-			if w := s.post(t.Context(), "a", payment); w.Code != want {
-				t.Errorf("got %d %s, want %d", w.Code, w.Body, want)
-			}
-			store.heal()
-			advance(time.Minute)
-			if n := store.Len(); n != 0 {
-				t.Errorf("the store has %d records, want none", n)
-			}
-			wantFirst(t, s.post(t.Context(), "a", payment))
-		}
-	})
 }
 
 // An admission whose reply was lost is repeated, and counts once.
