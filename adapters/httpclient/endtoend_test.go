@@ -133,7 +133,7 @@ func buildPayments(t *testing.T) string {
 	}
 	watch(t, "../../examples/payments/*.go", "../../examples/payments/internal/shop/*.go", "../chi/*.go", "../../policy/*.go", "../../core/*.go", "../../core/memstore/*.go")
 	binary := filepath.Join(t.TempDir(), "payments")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./payments")
+	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s", "-o", binary, "./payments")
 	build.Dir = "../../examples"
 	if output, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, output)

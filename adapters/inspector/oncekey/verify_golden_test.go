@@ -83,7 +83,7 @@ func startExample(t *testing.T) string {
 		t.Skip("needs the go tool: ", err)
 	}
 	binary := filepath.Join(t.TempDir(), "payments")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./payments")
+	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s", "-o", binary, "./payments")
 	build.Dir = "../../../examples"
 	if output, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, output)

@@ -54,7 +54,7 @@ func TestMain(m *testing.M) {
 // program builds the command at the first call.
 var program = sync.OnceValues(func() (string, error) {
 	binary := filepath.Join(folder, "oncekey")
-	build := exec.CommandContext(context.Background(), "go", "build", "-o", binary, ".")
+	build := exec.CommandContext(context.Background(), "go", "build", "-ldflags=-s", "-o", binary, ".")
 	build.Dir = "../../../../adapters/inspector/oncekey"
 	if output, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, output)

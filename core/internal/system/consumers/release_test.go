@@ -92,8 +92,8 @@ func newStranger(t *testing.T, parts []string) user {
 	}
 	return user{environment: []string{
 		"GOPROXY=" + strings.TrimSpace(string(proxies)), "GOSUMDB=off", "GOMODCACHE=" + filepath.Join(folder, "modules"),
-		// Compiled packages are the same in each rehearsal, whose folder has another name.
-		"GOFLAGS=-mod=mod -modcacherw -trimpath",
+		// Compiled packages are the same in each rehearsal, whose folder has another name. Debug information takes a third of a build.
+		"GOFLAGS=-mod=mod -modcacherw -trimpath -ldflags=-s",
 	}}
 }
 

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	binary = filepath.Join(folder, "payments")
-	build := exec.CommandContext(context.Background(), "go", "build", "-o", binary, "../..")
+	build := exec.CommandContext(context.Background(), "go", "build", "-ldflags=-s", "-o", binary, "../..")
 	if output, err := build.CombinedOutput(); err != nil {
 		panic(fmt.Sprintf("go build: %v\n%s", err, output))
 	}
