@@ -66,12 +66,13 @@ var rows = []row{
 // longest are the packages that take longest. They come first, so that none of them is left to run alone at the end.
 var longest = struct{ raced, unraced []string }{
 	raced: []string{
-		"core/sqlstore", "core/redisstore", "core/pgstore", "core/internal/system/endtoend", "core/internal/system/failover",
-		"core/internal/system/linearizable", "core/internal/system/mcp", "core/tieredstore", "examples/checkout",
-		"internal/testkit/postgres", "core", "adapters", "adapters/httpclient",
+		"core/sqlstore", "core/redisstore", "core/pgstore", "core/internal/system/endtoend", "core/internal/system/failover", "adapters/inspector/oncekey",
+		"adapters", "core/tieredstore", "core/internal/system/linearizable", "adapters/mcp", "examples/checkout", "examples/bench/internal/harness",
+		"fingerprint", "core", "core/memstore", "core/internal/system/flood", "core/storetest",
 	},
 	unraced: []string{
-		"core/internal/system/tiered", "examples/bench", "core/internal/foreign", "core/tieredstore", "core/internal/explore/model",
+		"examples/bench", "core/internal/explore/model", "core/internal/system/consumers", "core/internal/system/tiered", "core/internal/explore", "core",
+		"core/tieredstore", "adapters", "core/memstore", "fingerprint", "core/storetest",
 	},
 }
 
