@@ -150,39 +150,37 @@ func (hijacks) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // The response after a hijack that fails is the client's. Over HTTP/2, which has none, it is kept too.
 func TestHijackThatFails(t *testing.T) {
 	t.Parallel()
-	for name, over := range map[string]struct {
+	type version struct {
 		major int
 		kept  bool
-	}{"HTTP/1.1": {1, false}, "HTTP/2": {2, true}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			engine, err := core.New(memstore.New(), core.SharedScope)
-			testkit.Must(t, err)
-			guarded := engine.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				if _, _, err := http.NewResponseController(w).Hijack(); err == nil {
-					t.Error("Hijack returned no error")
-				}
-				http.Error(w, "no WebSocket", http.StatusMethodNotAllowed)
-			}))
-			send := func() *httptest.ResponseRecorder {
-				request := post("/payments", "k", "")
-				request.ProtoMajor = over.major
-				w := httptest.NewRecorder()
-				guarded.ServeHTTP(hijacks{w}, request)
-				return w
-			}
-			if w := send(); w.Code != http.StatusMethodNotAllowed || w.Body.String() != "no WebSocket\n" {
-				t.Errorf("got %d %q, want the handler's response", w.Code, w.Body)
-			}
-			want := http.StatusConflict // not_replayable
-			if over.kept {
-				want = http.StatusMethodNotAllowed
-			}
-			if w := send(); w.Code != want {
-				t.Errorf("a retry got %d %q, want %d", w.Code, w.Body, want)
-			}
-		})
 	}
+	testkit.Each(t, map[string]version{"HTTP/1.1": {1, false}, "HTTP/2": {2, true}}, func(t *testing.T, over version) {
+		engine, err := core.New(memstore.New(), core.SharedScope)
+		testkit.Must(t, err)
+		guarded := engine.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if _, _, err := http.NewResponseController(w).Hijack(); err == nil {
+				t.Error("Hijack returned no error")
+			}
+			http.Error(w, "no WebSocket", http.StatusMethodNotAllowed)
+		}))
+		send := func() *httptest.ResponseRecorder {
+			request := post("/payments", "k", "")
+			request.ProtoMajor = over.major
+			w := httptest.NewRecorder()
+			guarded.ServeHTTP(hijacks{w}, request)
+			return w
+		}
+		if w := send(); w.Code != http.StatusMethodNotAllowed || w.Body.String() != "no WebSocket\n" {
+			t.Errorf("got %d %q, want the handler's response", w.Code, w.Body)
+		}
+		want := http.StatusConflict // not_replayable
+		if over.kept {
+			want = http.StatusMethodNotAllowed
+		}
+		if w := send(); w.Code != want {
+			t.Errorf("a retry got %d %q, want %d", w.Code, w.Body, want)
+		}
+	})
 }
 
 // Case 29: a stream reaches the client while the handler runs. Case 58: a relayed one does so if it
