@@ -105,7 +105,7 @@ func TestServerThatRefusesWritesReplays(t *testing.T) {
 			must(t, rdb.ConfigSet(t.Context(), "min-replicas-to-write", "1").Err())
 		},
 		"READONLY": func(t *testing.T, rdb *redis.Client) {
-			must(t, rdb.Do(t.Context(), "replicaof", "127.0.0.1", "1").Err())
+			must(t, rdb.ReplicaOf(t.Context(), "127.0.0.1", "1").Err())
 		},
 		"MISCONF": func(t *testing.T, rdb *redis.Client) {
 			folder := t.TempDir()
