@@ -33,7 +33,9 @@ func leastAllocations(call func()) float64 {
 }
 
 // A first-time request and a replay allocate only a little more than go-redis does for
-// two commands and for one: no goroutine, no timer and no channel for a call.
+// two commands and for one: no goroutine, no timer and no channel for a call. What an
+// auto-pipelined call allocates depends on what go-redis waits for, by two or three: these
+// limits leave room for it, and the pooled ones are exact.
 func TestAllocations(t *testing.T) { //nolint:paralleltest // AllocsPerRun counts the whole process's
 	testkit.NeedsNoRaceDetector(t)
 	server := redistest.Start(t)
@@ -44,7 +46,7 @@ func TestAllocations(t *testing.T) { //nolint:paralleltest // AllocsPerRun count
 		name          string
 		client        redis.UniversalClient
 		first, replay float64
-	}{{"pooled", pooled, 34, 18}, {"auto-pipelined", pipeliner, 56, 29}} {
+	}{{"pooled", pooled, 34, 18}, {"auto-pipelined", pipeliner, 60, 32}} {
 		t.Run(test.name, func(t *testing.T) {
 			store, ctx, n := redisstore.New(test.client), halfASecond{t.Context()}, 0
 			must(t, store.Check(t.Context()))
