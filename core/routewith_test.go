@@ -159,7 +159,8 @@ func failureOf(declare func() error) (text string) {
 	return "no error"
 }
 
-// Case 65: a nil argument of Serve is not dereferenced. The response names the argument.
+// Case 65: a nil argument of Serve is not dereferenced, and a Route that no engine has made
+// guards nothing. The response names the argument.
 func TestNilInARequest(t *testing.T) {
 	t.Parallel()
 	engine := engineOf(t, memstore.New())
@@ -172,12 +173,13 @@ func TestNilInARequest(t *testing.T) {
 	}{
 		{"Engine", nil, engine.MustRoute(), handler},
 		{"Route", engine, nil, handler},
+		{"Route", engine, new(core.Route), handler},
 		{"http.Handler", engine, engine.MustRoute(), nil},
 		{"http.Handler", engine, engine.MustRoute(), http.HandlerFunc(nil)},
 	} {
 		response := httptest.NewRecorder()
 		row.engine.Serve(response, newPost(t.Context(), "k", "{}"), row.route, row.next)
-		if response.Code != http.StatusInternalServerError || !strings.Contains(response.Body.String(), "nil "+row.name) {
+		if response.Code != http.StatusInternalServerError || !strings.Contains(response.Body.String(), "no "+row.name) {
 			t.Errorf("got %d %q, want 500 that names the %s", response.Code, response.Body, row.name)
 		}
 	}

@@ -98,10 +98,11 @@ func guardsInside(next http.Handler, r *http.Request) bool {
 // that path. If the sub-request passes an http.StripPrefix of another mount, set
 // RequestURI to the whole path too.
 //
-// For a nil engine, route or handler Serve responds with 500 and names the argument.
+// For a nil engine, route or handler, and for a Route that no engine has made, Serve
+// responds with 500 and names the argument.
 func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, route *Route, next http.Handler) {
 	if missing := missing(e, route, next); missing != "" {
-		http.Error(w, "oncekey: Serve is given a nil "+missing, http.StatusInternalServerError)
+		http.Error(w, "oncekey: Serve is given no "+missing, http.StatusInternalServerError)
 		return
 	}
 	if e.responder.echoed != nil {
@@ -181,13 +182,13 @@ func (e *Engine) Finish(run *Run, outcome failure.Outcome, response Response) er
 	return run.end(outcome, response)
 }
 
-// missing names the argument of Serve that is nil, or "".
+// missing names the argument of Serve that is nil, or that guards nothing, or "".
 func missing(e *Engine, route *Route, next http.Handler) string {
 	function, isFunction := next.(http.HandlerFunc)
 	switch {
 	case e == nil:
 		return "Engine"
-	case route == nil:
+	case route == nil, route.exclusion == nil: // compile sets it
 		return "Route"
 	case next == nil, isFunction && function == nil:
 		return "http.Handler"
