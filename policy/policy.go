@@ -259,7 +259,8 @@ func belongsToConnection(name string) bool {
 // Classify returns the class of an outcome. The handler's marks decide first, then the
 // lists Release, Keep and Uncertain. Where OnAbandoned is Refuse or Recover, a panic, an
 // ended context and every 5xx are uncertain: a policy that declares a rule for unknown
-// outcomes means all of them. The Classifier decides about all others.
+// outcomes means all of them. The Classifier decides about all others, and failure.Classify
+// where the Classifier returns a Class that does not exist.
 func (p *Policy) Classify(o failure.Outcome) failure.Class {
 	if o.Marked() {
 		return failure.Classify(o)
@@ -272,8 +273,9 @@ func (p *Policy) Classify(o failure.Outcome) failure.Class {
 	case status >= http.StatusInternalServerError && (p.OnAbandoned.refuse || p.OnAbandoned.recovers):
 		return failure.ClassUncertain
 	case p.Classifier != nil:
-		return p.Classifier(o)
-	default:
-		return failure.Classify(o)
+		if class := p.Classifier(o); class <= failure.ClassUncertain {
+			return class
+		}
 	}
+	return failure.Classify(o)
 }

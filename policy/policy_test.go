@@ -267,6 +267,10 @@ func TestClassifierIsNotCalledAfterThePointOfNoReturn(t *testing.T) {
 	if got := p.Classify(failure.Outcome{Status: 500, Executed: true}); got != failure.ClassCache {
 		t.Errorf("an executed run was classified %v", got)
 	}
+	confused, _ := policy.New(policy.Classifier(func(failure.Outcome) failure.Class { return failure.ClassUncertain + 1 }))
+	if got := confused.Classify(failure.Outcome{Status: 201}); got != failure.ClassCache {
+		t.Errorf("a class that does not exist was returned as %v", got)
+	}
 	standard, _ := policy.New()
 	if got := standard.Classify(failure.Outcome{Status: 503}); got != failure.ClassDeleteKey {
 		t.Errorf("without a classifier: %v", got)
