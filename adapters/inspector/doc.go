@@ -57,5 +57,5 @@
 //	                             reply; without it, the last 10). JSON only.
 //
 // The types of these names document the members. An error is a Fault, with the status 400,
-// 401, 403, 404, 502 (the record cannot be read) or 503 (the store cannot be reached).
+// 401, 403, 404, 502 (the record cannot be read) or 503 (the store fails).
 package inspector

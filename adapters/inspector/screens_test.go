@@ -131,7 +131,7 @@ func TestStoreUnreachable(t *testing.T) {
 	t.Parallel()
 	s := newService(t, &brokenStore{Store: memstore.New(), err: errUnreachable})
 	for _, w := range []string{"/", "/records/" + s.id("k1")} {
-		s.wantPage(s.get(w), http.StatusServiceUnavailable, "The store cannot be reached", "connection refused", "2 respond with 503 meanwhile", "Try again")
+		s.wantPage(s.get(w), http.StatusServiceUnavailable, "The store has failed", "connection refused", "2 respond with 503 meanwhile", "Try again")
 	}
 	s.wantPage(s.post("/records/"+s.id("k1")+"/settle", s.changedForm("k1", "happened")), http.StatusServiceUnavailable)
 	s.wantPage(s.get("/running"), http.StatusOK, "This process is not ready")

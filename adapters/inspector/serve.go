@@ -66,13 +66,13 @@ func (p *Page) failed(err error) screen {
 			Detail: "It is sealed, and the service that has its key cannot be reached. Requests with its key get 503 meanwhile.",
 		}
 	default:
-		f = p.storeUnreachable(err)
+		f = p.storeFailed(err)
 	}
 	return screen{name: "fault", status: f.Status, data: f}
 }
 
-// storeUnreachable describes an unreachable store, and its consequences.
-func (p *Page) storeUnreachable(err error) *Fault {
+// storeFailed describes a store that fails, and the consequences.
+func (p *Page) storeFailed(err error) *Fault {
 	closed, open := 0, 0
 	for _, route := range p.engine.Routes() {
 		if declared := route.Policy(); declared.OnStoreError.String() == "FailOpen" {
@@ -81,19 +81,19 @@ func (p *Page) storeUnreachable(err error) *Fault {
 			closed++
 		}
 	}
-	unreachable := &Fault{
-		Status: http.StatusServiceUnavailable, Title: "The store cannot be reached", Cause: err.Error(),
+	failed := &Fault{
+		Status: http.StatusServiceUnavailable, Title: "The store has failed", Cause: err.Error(),
 		Detail: fmt.Sprintf("Of this service's guarded routes, %d respond with 503 meanwhile (FailClosed), and %d run unprotected (FailOpen).", closed, open),
 		Advice: "Mend the store, then try again.", Unsettled: p.waiting(),
 	}
 	switch {
 	case errors.Is(err, storage.ErrStoreForbidden):
-		unreachable.Title, unreachable.Advice = "The store refuses this process", "Give this process the right, then try again."
-		unreachable.Detail = "A right is missing. If requests need it too, guarded routes respond with 503 meanwhile, with FailOpen too."
+		failed.Title, failed.Advice = "The store refuses this process", "Give this process the right, then try again."
+		failed.Detail = "A right is missing. If requests need it too, guarded routes respond with 503 meanwhile, with FailOpen too."
 	case closed+open == 0: // as over the command's own store
-		unreachable.Detail = "Guarded routes respond with 503 meanwhile (FailClosed), or run unprotected (FailOpen)."
+		failed.Detail = "Guarded routes respond with 503 meanwhile (FailClosed), or run unprotected (FailOpen)."
 	}
-	return unreachable
+	return failed
 }
 
 // waiting returns the number of results of this process that wait for the store.

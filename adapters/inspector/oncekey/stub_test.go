@@ -52,10 +52,10 @@ func TestFaultsOfThePage(t *testing.T) {
 		http.StatusServiceUnavailable: exitUnreachable, http.StatusUnauthorized: exitUsage, http.StatusForbidden: exitUsage,
 		http.StatusBadRequest: exitUsage, http.StatusBadGateway: exitNothing,
 	} {
-		page := stub{status, fmt.Sprintf(`{"status":%d,"title":"The store cannot be reached","detail":"d","cause":"connection refused","advice":"Mend the store."}`, status)}
+		page := stub{status, fmt.Sprintf(`{"status":%d,"title":"The store has failed","detail":"d","cause":"connection refused","advice":"Mend the store."}`, status)}
 		for _, args := range every {
 			text, got := page.said(t, args...)
-			if want := "oncekey: The store cannot be reached: d\n  cause: connection refused\n  Mend the store.\n"; got != code || text != want {
+			if want := "oncekey: The store has failed: d\n  cause: connection refused\n  Mend the store.\n"; got != code || text != want {
 				t.Errorf("%d to %s: exit code %d and %q, want %d and %q", status, args, got, text, code, want)
 			}
 		}
