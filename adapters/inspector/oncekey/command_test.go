@@ -309,7 +309,7 @@ func TestPrinter(t *testing.T) {
 func TestPolicies(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "idempotency.yaml")
-	testkit.Must(t, os.WriteFile(file, []byte("routes:\n  POST /payments/{id}: {ExcludeFields: [sentAt]}\n"), 0o600))
+	testkit.Must(t, os.WriteFile(file, []byte("routes:\n  POST /payments/{id}: {ExcludeFields: [sentAt]}\n  POST /transfers: {Transactional: true}\n"), 0o600))
 	var out bytes.Buffer
 	p := newPrinter(world{strings.NewReader(`{"sentAt":1}`), &out, &out, nil}, hiding(nil))
 	where := &place{Policies: file, As: "m.ortiz", Service: "shop", Timeout: time.Minute}

@@ -293,5 +293,5 @@ func (p *place) anyPage(out *printer) (*page, error) {
 	if p.URL != "" {
 		return p.remote(out)
 	}
-	return p.local(memstore.New(), out)
+	return p.local(anyStore{memstore.New()}, out)
 }
