@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"runtime"
@@ -10,6 +11,9 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/policy"
 	"github.com/oncekey/oncekey/policy/tablefile"
 )
 
@@ -22,7 +26,7 @@ type lintCommand struct {
 func (c *lintCommand) Run(out *printer) error {
 	var failed error
 	for _, name := range c.Files {
-		table, err := tablefile.Read(name)
+		table, err := lint(name)
 		if err != nil {
 			for _, line := range linesOf(err) {
 				out.line("%s", line)
@@ -35,6 +39,34 @@ func (c *lintCommand) Run(out *printer) error {
 		}
 	}
 	return failed
+}
+
+// lint reads a file of policies, and declares them as a program does.
+func lint(name string) (*policy.Table, error) {
+	table, err := tablefile.Read(name)
+	if err != nil {
+		return nil, err
+	}
+	engine, err := core.New(anyStore{memstore.New()}, core.SharedScope)
+	if err != nil {
+		return nil, err
+	}
+	return table, declareAll(engine, table)
+}
+
+// declareAll gives the policies of a table to an engine. The error names each row that the engine
+// refuses: a table does not read the paths of its fields.
+func declareAll(engine *core.Engine, table *policy.Table) error {
+	var all []error
+	for _, row := range table.Declarations() {
+		route, err := engine.Route(policy.From(row.Policy))
+		if err != nil {
+			all = append(all, fmt.Errorf("%s: %s: %w", row.Source, row.Route(), err))
+			continue
+		}
+		route.Declare(core.Endpoint{Method: row.Method, Pattern: row.Pattern})
+	}
+	return errors.Join(all...)
 }
 
 // versionCommand prints the version.

@@ -220,19 +220,24 @@ func TestChangesAreDone(t *testing.T) {
 func TestLint(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	good, bad := filepath.Join(folder, "good.yaml"), filepath.Join(folder, "bad.yaml")
+	good, bad, path := filepath.Join(folder, "good.yaml"), filepath.Join(folder, "bad.yaml"), filepath.Join(folder, "path.yaml")
 	for name, text := range map[string]string{
-		good: "defaults: {TTLHours: 48}\nroutes:\n  POST /payments: {LockTTL: 60s}\n",
+		good: "defaults: {TTLHours: 48}\nroutes:\n  POST /payments: {LockTTL: 60s}\n  POST /transfers: {Transactional: true}\n",
 		bad:  "routes:\n  POST /payments: {TTLHours: -1}\n",
+		path: "routes:\n  POST /payments: {LockTTL: 60s}\n  POST /refunds: {ExcludeFields: [meta..nonce]}\n",
 	} {
 		testkit.Must(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	text, code := said(t, "lint", good)
-	if want := good + ": POST /payments: TTLHours=48 LockTTL=1m Methods=POST\n"; code != exitDone || text != want {
+	want := good + ": POST /payments: TTLHours=48 LockTTL=1m Methods=POST\n" + good + ": POST /transfers: TTLHours=48 Methods=POST Transactional=true\n"
+	if code != exitDone || text != want {
 		t.Errorf("lint good.yaml: exit code %d and %q, want %q", code, text, want)
 	}
 	if text, code := said(t, "lint", bad, good); code != exitNothing || !strings.Contains(text, "bad.yaml:2") || !strings.Contains(text, "good.yaml") {
 		t.Errorf("lint bad.yaml: exit code %d and %q, want the line of the fault, and the other file", code, text)
+	}
+	if text, code := said(t, "lint", path); code != exitNothing || !strings.HasPrefix(text, path+":3: POST /refunds: policy: ExcludeFields: ") {
+		t.Errorf("lint path.yaml: exit code %d and %q, want the line of a path that no program can declare", code, text)
 	}
 }
 

@@ -24,7 +24,6 @@ import (
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/tieredstore"
-	"github.com/oncekey/oncekey/policy"
 	"github.com/oncekey/oncekey/policy/tablefile"
 )
 
@@ -134,15 +133,11 @@ func (p *place) declare(engine *core.Engine) error {
 		return nil
 	}
 	table, err := tablefile.Read(p.Policies)
+	if err == nil {
+		err = declareAll(engine, table)
+	}
 	if err != nil {
 		return usageError{err}
-	}
-	for _, row := range table.Declarations() {
-		route, err := engine.Route(policy.From(row.Policy))
-		if err != nil {
-			return usageError{err}
-		}
-		route.Declare(core.Endpoint{Method: row.Method, Pattern: row.Pattern})
 	}
 	return nil
 }
