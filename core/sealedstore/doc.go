@@ -17,8 +17,8 @@
 // [storage.ErrCorruptRecord]: the engine responds with 503 and runs nothing. So does a record
 // whose encryption key is gone, and a plain record unless [ReadPlain] is given. A writer of the
 // store can still remove records, let them expire, claim keys, and end a key without a
-// response: an Unreplayable record with status 999 and no sketch is plain, because an
-// operator settles an abandoned key without the key of the seal.
+// response: an Unreplayable record without a sketch is plain. An operator settles an
+// abandoned key without the key of the seal, and Redis may evict a response.
 //
 // Steps are bound to the storage key, and to the fingerprint or the digest of their
 // request, as take-overs are. Plain steps are a corrupt record too, unless [ReadPlain] is

@@ -91,16 +91,11 @@ func sealedPart(found *storage.Record) ([]byte, error) {
 	return nil, nil
 }
 
-// hasResponse reports whether Complete has left the record, or something that has to be
-// sealed is in it. A record that an operator has settled is plain: Settle needs no key,
-// and the record has a status alone.
+// hasResponse reports whether a record has a response, or anything else that has to be sealed. An
+// unreplayable record with no more than a status is plain: an operator settles a key without the
+// key of the seal, and the next store may have lost a response that it keeps apart.
 func hasResponse(r *storage.Record) bool {
-	switch {
-	case r.State == storage.Completed, r.State == storage.Failed, r.State == storage.Unreplayable && r.Status != storage.StatusByHand:
-		return true
-	default:
-		return len(r.Header)+len(r.Body)+len(r.Sketch) > 0
-	}
+	return r.State == storage.Completed || r.State == storage.Failed || len(r.Header)+len(r.Body)+len(r.Sketch) > 0
 }
 
 // associated returns the associated data: a hash, because key services log it and limit
