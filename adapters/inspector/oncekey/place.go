@@ -237,7 +237,7 @@ func (p *place) table() (pgstore.Option, error) {
 
 func (p *place) pool() (*pgxpool.Pool, error) {
 	if p.Postgres == "" {
-		return nil, usage("give --postgres: only PostgreSQL has tables and expired rows")
+		return nil, usage("give --postgres: sweep and migrate work on PostgreSQL only")
 	}
 	if address, err := url.Parse(p.Postgres); err == nil && address.Scheme != "" && isCut(address) {
 		return nil, usage("--postgres: the DSN cannot be read: %s", inSecrets)

@@ -34,8 +34,11 @@ type swept struct {
 
 // Run implements the command.
 func (c *sweepCommand) Run(ctx context.Context, out *printer, where *place) error {
-	if c.Every < 0 || c.Batch != min(max(c.Batch, 1), mostInABatch) {
-		return usage("--every is %s and --batch %d: give a positive time, and from 1 to %d", c.Every, c.Batch, mostInABatch)
+	if c.Every < 0 {
+		return usage("--every is %s: give a positive time", c.Every)
+	}
+	if c.Batch != min(max(c.Batch, 1), mostInABatch) {
+		return usage("--batch is %d: give from 1 to %d", c.Batch, mostInABatch)
 	}
 	store, err := where.postgres()
 	if err != nil {
