@@ -232,6 +232,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		`MaxBufferedBody is -1`:       httpclient.MaxBufferedBody(-1),
 		`OnRetry is given nil: give`:  httpclient.OnRetry(nil),
 		`RepeatIf is given nil: give`: httpclient.RepeatIf(nil),
+		`option 1 of New is nil`:      nil,
 	} {
 		if transport, err := httpclient.New(nil, option); err == nil || transport != nil || !strings.HasPrefix(err.Error(), "httpclient: "+want) {
 			t.Errorf("got %v, want an error that begins with %q", err, want)

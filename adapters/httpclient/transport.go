@@ -1,6 +1,7 @@
 package httpclient
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 
@@ -39,7 +40,10 @@ func New(next http.RoundTripper, opts ...Option) (*Transport, error) {
 		repeatIf:        func(*http.Response) (again, known bool) { return false, false },
 	}
 	t.limits, _ = t.limits.Complete() // the defaults are valid
-	for _, opt := range opts {
+	for i, opt := range opts {
+		if opt == nil {
+			return nil, fmt.Errorf("httpclient: option %d of New is nil: leave it out", i+1)
+		}
 		if err := opt(t); err != nil {
 			return nil, err
 		}

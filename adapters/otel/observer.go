@@ -106,7 +106,10 @@ func New(opts ...Option) (*Observer, error) {
 		running: runs{begins: beginsRun, by: make(map[*event.Subject]begun)},
 		pending: runs{begins: isPending, by: make(map[*event.Subject]begun)},
 	}
-	for _, opt := range opts {
+	for i, opt := range opts {
+		if opt == nil {
+			return nil, fmt.Errorf("idemotel: option %d of New is nil: leave it out", i+1)
+		}
 		if err := opt(o); err != nil {
 			return nil, err
 		}

@@ -37,6 +37,9 @@ func TestNewRefusesNil(t *testing.T) {
 			t.Errorf("%s(nil): got %v, %v, want an error that names it", name, observer, err)
 		}
 	}
+	if _, err := idemotel.New(idemotel.WithNext(event.Log(nil)), nil); err == nil || !strings.Contains(err.Error(), "option 2 of New is nil") {
+		t.Errorf("a nil option: got %v, want an error that names it", err)
+	}
 }
 
 // brokenMeters is a provider whose meter makes no instruments.
