@@ -355,7 +355,7 @@ func TestClientOptions(t *testing.T) {
 	t.Parallel()
 	for want, o := range map[string]idemmcp.ClientOptions{
 		"MaxAttempts is -1":        {MaxAttempts: -1},
-		"shortest of the times -1": {AttemptTimeout: -1},
+		"AttemptTimeout is -1":     {AttemptTimeout: -1},
 		"Backoff is 1m0s":          {Backoff: time.Minute},
 		"KeyIn is a header":        {KeyIn: idemmcp.InHeader("Idempotency-Key")},
 		"KeyIn is arguments.a*":    {KeyIn: idemmcp.InArguments(`a\*`)},

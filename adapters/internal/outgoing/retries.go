@@ -26,8 +26,16 @@ const (
 
 // Complete fills in the defaults. The error names a negative field.
 func (l Limits) Complete() (Limits, error) {
-	if shortest := min(l.MaxTime, l.AttemptTimeout, l.Backoff, l.MaxBackoff); l.MaxAttempts < 0 || shortest < 0 {
-		return l, fmt.Errorf("MaxAttempts is %d, and the shortest of the times %v: give numbers and times above zero, or zero for the default", l.MaxAttempts, shortest)
+	if l.MaxAttempts < 0 {
+		return l, fmt.Errorf("MaxAttempts is %d: give a number above zero, or zero for the default", l.MaxAttempts)
+	}
+	for _, field := range []struct {
+		name string
+		time time.Duration
+	}{{"MaxTime", l.MaxTime}, {"AttemptTimeout", l.AttemptTimeout}, {"Backoff", l.Backoff}, {"MaxBackoff", l.MaxBackoff}} {
+		if field.time < 0 {
+			return l, fmt.Errorf("%s is %v: give a time above zero, or zero for the default", field.name, field.time)
+		}
 	}
 	l.MaxAttempts = cmp.Or(l.MaxAttempts, DefaultMaxAttempts)
 	l.MaxTime = cmp.Or(l.MaxTime, DefaultMaxTime)
@@ -35,7 +43,7 @@ func (l Limits) Complete() (Limits, error) {
 	l.Backoff = cmp.Or(l.Backoff, DefaultBackoff)
 	l.MaxBackoff = cmp.Or(l.MaxBackoff, DefaultMaxBackoff)
 	if l.Backoff > l.MaxBackoff {
-		return l, fmt.Errorf("the option Backoff is %v and the MaxBackoff %v: give a longest wait that is not shorter", l.Backoff, l.MaxBackoff)
+		return l, fmt.Errorf("the option Backoff is %v and MaxBackoff %v: give a longest wait that is not shorter", l.Backoff, l.MaxBackoff)
 	}
 	return l, nil
 }
