@@ -169,7 +169,7 @@ var tablePattern = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]{0,62}\.)?[A-Za-z_
 // 41 characters, or than 63 for a schema. Upper case does not count.
 func Table(name string) Option {
 	if !tablePattern.MatchString(name) {
-		panic(fmt.Sprintf("pgstore: Table(%q): want a name of letters, digits and underscores, possibly after a schema and a dot", name))
+		panic(fmt.Sprintf("pgstore: Table(%q): want at most 41 letters, digits and underscores, possibly after a schema of at most 63 and a dot", name))
 	}
 	return func(s *Store) { s.table = name }
 }

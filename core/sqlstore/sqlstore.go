@@ -136,7 +136,7 @@ var tablePattern = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*\.)?[A-Za-z_][A-Z
 // schema in SQLite.
 func Table(name string) Option {
 	if !tablePattern.MatchString(name) {
-		panic(fmt.Sprintf("sqlstore: Table(%q): want a name of letters, digits and underscores, possibly after a schema and a dot", name))
+		panic(fmt.Sprintf("sqlstore: Table(%q): want at most 41 letters, digits and underscores, possibly after a schema and a dot", name))
 	}
 	return func(s *Store) { s.table = name }
 }

@@ -230,7 +230,7 @@ var tableName = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]{0,62}\.)?[A-Za-z_][A
 
 func (p *place) table() (pgstore.Option, error) {
 	if !tableName.MatchString(p.Table) {
-		return nil, usage("--table is %q: give a name of letters, digits and underscores, possibly after a schema and a dot", p.Table)
+		return nil, usage("--table is %q: give at most 41 letters, digits and underscores, possibly after a schema of at most 63 and a dot", p.Table)
 	}
 	return pgstore.Table(p.Table), nil
 }
