@@ -156,6 +156,16 @@ func TestHostilePage(t *testing.T) {
 				record.Record, record.Found = strings.Repeat("ab", 32), false
 			}
 		},
+		"out of all time": func(reply any) {
+			row := inspector.Row{LeaseLeft: 1 << 57, Created: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), Expires: time.Unix(-1<<35, 0)}
+			switch reply := reply.(type) {
+			case *inspector.Records:
+				reply.Records = []inspector.Row{row}
+			case *inspector.Record:
+				reply.Row = row
+				reply.Record = strings.Repeat("ab", 32)
+			}
+		},
 		"the last page": func(reply any) {
 			if list, is := reply.(*inspector.Records); is {
 				list.Next = ""

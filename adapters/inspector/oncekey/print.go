@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strings"
 	"text/tabwriter"
@@ -157,7 +158,7 @@ func short(id string) string { return id[:min(idDigits, len(id))] }
 func span(d time.Duration) string {
 	switch {
 	case d < 0:
-		return "-" + span(-d)
+		return "-" + span(-max(d, -math.MaxInt64)) // the shortest has no positive counterpart
 	case d < time.Second:
 		return d.Round(time.Millisecond).String()
 	case d < time.Hour:
