@@ -11,7 +11,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -122,6 +124,38 @@ func TestLostPreparedStatementNamesTheSetting(t *testing.T) {
 	execute(t, pool, `DEALLOCATE ALL`) // as a pooler that hands the client another session
 	fails(t, "Complete", store.Complete(t.Context(), lease, result("response")), nil, "default_query_exec_mode=exec")
 	must(t, store.Complete(t.Context(), lease, result("response"))) // on a new connection
+}
+
+// A pooler may come between a running program and its server, for example behind one name. A
+// claim after an error notices it, and each connection that has prepared before fails once.
+func TestPoolerThatComesLater(t *testing.T) {
+	t.Parallel()
+	dsn := postgrestest.Shared(t)
+	proxy, through := proxied(t, dsn)
+	pool := migrated(t, dsn, through)
+	store := pgstore.New(pool)
+	win(t, store, claim("before"))
+	pooler, err := pgx.ParseConfig(bouncer(t, dsn))
+	must(t, err)
+	proxy.Move(net.JoinHostPort(pooler.Host, strconv.Itoa(int(pooler.Port))))
+	pool.Reset()
+	const tries, callers, requests = 5, 8, 10
+	for try := range tries {
+		failed := atomic.Int64{}
+		concurrently(callers, func(caller int) {
+			for n := range requests {
+				o := acquire(t.Context(), store, claim(fmt.Sprint(try, "-", caller, "-", n)))
+				if o.err != nil || store.Complete(t.Context(), o.lease, result("response")) != nil {
+					failed.Add(1)
+				}
+			}
+		})
+		t.Logf("%d of %d requests failed", failed.Load(), callers*requests)
+		if failed.Load() == 0 {
+			return
+		}
+	}
+	t.Error("requests fail still")
 }
 
 const (

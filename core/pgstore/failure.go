@@ -61,6 +61,7 @@ func (s *Store) explained(err error) error {
 		s.proof.Doubt() // the next claim finds the missing right
 		return fmt.Errorf("%w: %w", storage.ErrStoreForbidden, err)
 	case invalidStatementName, duplicateStatement:
+		s.proof.Doubt() // the next claim notices the pooler
 		return fmt.Errorf("a pooler gives this pool changing sessions, set default_query_exec_mode=exec: %w", err)
 	default:
 		return err
