@@ -26,7 +26,7 @@ const (
 	unknown  fate = "unknown"  // the next call gets outcome_unknown
 )
 
-// Fates are the table of docs/rpc.md: after a handler's error, by default and where the
+// fates are the table of docs/rpc.md: after a handler's error, by default and where the
 // policy refuses abandoned keys.
 var fates = map[code.Code]struct{ byDefault, refusing fate }{
 	code.Code_INVALID_ARGUMENT:    {kept, kept},
