@@ -7,7 +7,8 @@
 //		})
 //	}
 //
-// A store with transactions runs [RunTransactor] too.
+// A store with transactions runs [RunTransactor] too, and one that counts the keys of
+// scopes [RunLimiter].
 //
 // Each case is a subtest with a fresh store, and all cases run in parallel. A case
 // that fails prints the rule of the contract that the store has broken. The cases
