@@ -106,8 +106,8 @@ import (
 const DefaultTable = "oncekey_records"
 
 // Store is a [storage.Store] in PostgreSQL, and a [storage.Transactor], a
-// [storage.Inspector], a [storage.Checker] and a [storage.Examiner] too. It is safe for
-// concurrent use. Make one with [New].
+// [storage.Inspector], a [storage.Checker], a [storage.Limiter] and a [storage.Examiner]
+// too. It is safe for concurrent use. Make one with [New].
 //
 // The pages of a List are in the order of their keys. List skips an unreadable record, and
 // logs a warning with the record's key. Forget also deletes the attempt number.

@@ -32,8 +32,8 @@ type AEAD interface {
 }
 
 // Store is a [storage.Store] over another one. It is also a [storage.Transactor], a
-// [storage.Inspector] and a [storage.Checker], as far as the other one is. It is safe for
-// concurrent use and needs no Close. Make one with [New].
+// [storage.Inspector], a [storage.Checker], a [storage.Limiter] and a [storage.Examiner],
+// as far as the other one is. It is safe for concurrent use and needs no Close. Make one with [New].
 type Store struct {
 	next      storage.Store
 	aead      AEAD

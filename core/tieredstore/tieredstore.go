@@ -20,10 +20,10 @@ const (
 	DefaultRefillFor = time.Minute
 )
 
-// Store is a [storage.Store] of two tiers. It is also a [storage.Transactor] and a
-// [storage.Inspector] if its tiers are: see [Store.BeginTransaction] and
-// [Store.Forget]. It is safe for concurrent use, starts no goroutine and needs no
-// Close. Make one with [New].
+// Store is a [storage.Store] of two tiers. It is also a [storage.Transactor], a
+// [storage.Limiter] and a [storage.Inspector] if its tiers are: see
+// [Store.BeginTransaction] and [Store.Forget]. It is safe for concurrent use, starts no
+// goroutine and needs no Close. Make one with [New].
 type Store struct {
 	hot     hotTier
 	durable storage.Store
