@@ -26,7 +26,7 @@ func FuzzEntry(f *testing.F) {
 		l := storage.Lease{Claim: storage.Claim{Key: key, Fingerprint: fingerprint, Token: storage.NewToken()}, Attempt: attempt}
 		l.Digest[attempt%uint64(len(l.Digest))] = byte(status) // at times none
 		if size := len(field); size%2 == 1 {
-			l.Origin = storage.Origin{Route: field, Holder: value, KeyHash: fingerprint, Trace: field[:size/2], Program: value[:size/3]}
+			l.Origin = storage.Origin{Route: field, Holder: value, KeyHash: fingerprint, Trace: field[:size/2], Program: field[:size/3]}
 		}
 		n := store.identify(key)
 		d := newDraft(&n, &l, &res)
