@@ -40,8 +40,12 @@ func (s *settings) lifetime(p *policy.Policy, all []response) string {
 		sentences = append(sentences, "For another "+inWords(p.Remember)+" a retry gets "+expired+".")
 	}
 	if p.KeyAge > 0 {
+		withTime := "a UUID of version 7"
+		if p.KeyFormat != policy.UUIDKey { // which a ULID has not
+			withTime += " or a ULID"
+		}
 		sentences = append(sentences, "A key that is older than "+inWords(p.KeyAge)+" and has no response gets "+expired+", and the operation does not run.",
-			"The key is a UUID of version 7 or a ULID; any other key needs the header `Repeatability-First-Sent`, an HTTP date.")
+			"The key is "+withTime+"; any other key needs the header `Repeatability-First-Sent`, an HTTP date.")
 	} else {
 		sentences = append(sentences, "After that the key is new, and the operation runs again.")
 	}

@@ -49,6 +49,11 @@ func TestLifetime(t *testing.T) {
 			},
 			`{"required":true,"ttlSeconds":86400,"keyAgeSeconds":82800,"lockTTLSeconds":30,"maxRequestBytes":1048576}`,
 		},
+		"an age of UUIDs": {
+			[]policy.Option{policy.KeyAge(23 * time.Hour), policy.KeyFormat(policy.UUIDKey)},
+			[]string{"The key is a UUID of version 7; any other key needs the header `Repeatability-First-Sent`"},
+			`{"required":true,"ttlSeconds":86400,"keyAgeSeconds":82800,"lockTTLSeconds":30,"maxRequestBytes":1048576,"keyFormat":"UUID"}`,
+		},
 		"an age after a tombstone": {
 			[]policy.Option{policy.RememberHours(24), policy.KeyAge(47 * time.Hour)},
 			[]string{"For another 24 hours a retry gets 409 `key_expired`. A key that is older than 47 hours and has"},
