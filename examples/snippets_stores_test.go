@@ -40,8 +40,8 @@ func TestRedisOfTwoServices(t *testing.T) {
 		return store
 	}
 	named := func(store storage.Store) error {
-		guard, err := core.New(store, core.ScopeBy(userID), core.WithService("payments"))
-		payTwice(t, guard.Handler(http.HandlerFunc(pay)), "/payments")
+		engine, err := core.New(store, core.ScopeBy(userID), core.WithService("payments"))
+		payTwice(t, engine.Handler(http.HandlerFunc(pay)), "/payments")
 		return err
 	}
 	if err := named(tieredstore.New(memstore.New(memstore.Cache()), memstore.New())); err != nil || prefixed() == nil {
@@ -84,11 +84,11 @@ func TestSQLite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	guard, err := core.New(store, core.ScopeBy(userID))
+	engine, err := core.New(store, core.ScopeBy(userID))
 	if err != nil {
 		t.Fatal(err)
 	}
-	payTwice(t, guard.Handler(http.HandlerFunc(pay), policy.StoreTimeout(time.Minute)), "/payments") // the disk may be busy
+	payTwice(t, engine.Handler(http.HandlerFunc(pay), policy.StoreTimeout(time.Minute)), "/payments") // the disk may be busy
 }
 
 // migrateAndSweep is compiled, and not run: the tests of pgstore have a database.

@@ -261,11 +261,11 @@ func TestLineForEachRequest(t *testing.T) { //nolint:paralleltest // it changes 
 		t.Errorf("logged %s", out.String())
 	}
 	observer := event.Log(nil, event.LogAt(slog.LevelInfo, event.Completed, event.Failed, event.Replay)) // a line for each request
-	guard, err := core.New(memstore.New(), core.ScopeBy(userID), core.WithObserver(observer))
+	engine, err := core.New(memstore.New(), core.ScopeBy(userID), core.WithObserver(observer))
 	if err != nil {
 		t.Fatal(err)
 	}
-	payTwice(t, guard.Handler(http.HandlerFunc(pay)), "/payments")
+	payTwice(t, engine.Handler(http.HandlerFunc(pay)), "/payments")
 	if strings.Count(out.String(), "\n") != 2 || !strings.Contains(out.String(), "result=completed") || !strings.Contains(out.String(), "result=replay") {
 		t.Errorf("logged %s", out.String())
 	}

@@ -25,11 +25,11 @@ func Example() {
 	go store.RunSweeper(ctx, 10*time.Minute)
 
 	userID := func(r *http.Request) (string, error) { return r.Header.Get("X-User"), nil }
-	guard, err := core.New(store, core.ScopeBy(userID))
+	engine, err := core.New(store, core.ScopeBy(userID))
 	if err != nil {
 		panic(err)
 	}
-	_ = guard // wraps handlers, see package core
+	_ = engine // wraps handlers, see package core
 }
 
 // The payment and its response are committed together.
@@ -46,6 +46,6 @@ func ExampleTx() {
 		}
 		w.WriteHeader(http.StatusCreated)
 	}
-	var guard *core.Engine // over a pgstore.Store, as in the package's example
-	http.Handle("POST /payments", guard.Handler(http.HandlerFunc(pay), pgstore.Transactional()))
+	var engine *core.Engine // over a pgstore.Store, as in the package's example
+	http.Handle("POST /payments", engine.Handler(http.HandlerFunc(pay), pgstore.Transactional()))
 }

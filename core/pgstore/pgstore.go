@@ -3,7 +3,7 @@
 //	pool, err := pgxpool.New(ctx, "postgres://localhost/shop")
 //	err = pgstore.Migrate(ctx, pool) // or run Migrations with a tool of your own
 //	store := pgstore.New(pool)
-//	guard, err := core.New(store, core.ScopeBy(userID))
+//	engine, err := core.New(store, core.ScopeBy(userID))
 //	go store.RunSweeper(ctx, 10*time.Minute)
 //
 // The table and its rows are those of sqlstore.PostgreSQL, so a service can move from one

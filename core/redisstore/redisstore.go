@@ -3,7 +3,7 @@
 //
 //	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379", ContextTimeoutEnabled: true})
 //	store := redisstore.New(rdb)
-//	guard, err := core.New(store, core.ScopeBy(userID))
+//	engine, err := core.New(store, core.ScopeBy(userID))
 //
 // A first-time request costs two round trips, one to claim its key and one to settle
 // the claim. A replay costs one round trip, the response that a key is in progress two,

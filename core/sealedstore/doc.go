@@ -1,7 +1,7 @@
 // Package sealedstore encrypts the responses that another store keeps.
 //
 //	sealed := sealedstore.New(redisstore.New(rdb), primitive) // primitive is a tink.AEAD
-//	guard, err := core.New(sealed, core.ScopeBy(userID))
+//	engine, err := core.New(sealed, core.ScopeBy(userID))
 //
 // Header, Body and Sketch of a finished record and Steps of a running one are encrypted
 // and authenticated. The storage key, state, status, attempt, fingerprint and digest stay

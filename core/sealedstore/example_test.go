@@ -16,11 +16,11 @@ import (
 func Example() {
 	store := sealedstore.New(memstore.New(), newGCM(1), sealedstore.ReadPlain())
 	user := func(*http.Request) (string, error) { return "alice", nil }
-	guard, err := core.New(store, core.ScopeBy(user))
+	engine, err := core.New(store, core.ScopeBy(user))
 	if err != nil {
 		panic(err)
 	}
-	pay := guard.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	pay := engine.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, "paid")
 	}))
 	for range 2 {

@@ -28,13 +28,13 @@ func Example() {
 	store := sqlstore.New(db, sqlstore.SQLite())
 	go store.RunSweeper(ctx, 10*time.Minute)
 
-	guard, err := core.New(store, core.ScopeBy(func(r *http.Request) (string, error) { return r.Header.Get("X-User"), nil }))
+	engine, err := core.New(store, core.ScopeBy(func(r *http.Request) (string, error) { return r.Header.Get("X-User"), nil }))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	pay := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }
-	http.Handle("POST /payments", guard.Handler(http.HandlerFunc(pay)))
+	http.Handle("POST /payments", engine.Handler(http.HandlerFunc(pay)))
 }
 
 // The handler's writes and its response are committed together.
@@ -57,10 +57,10 @@ func ExampleTx() {
 		return
 	}
 	defer db.Close()
-	guard, err := core.New(sqlstore.New(db, sqlstore.MySQL()), core.SharedScope)
+	engine, err := core.New(sqlstore.New(db, sqlstore.MySQL()), core.SharedScope)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	http.Handle("POST /transfers", guard.Handler(http.HandlerFunc(pay), sqlstore.Transactional()))
+	http.Handle("POST /transfers", engine.Handler(http.HandlerFunc(pay), sqlstore.Transactional()))
 }

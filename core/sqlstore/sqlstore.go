@@ -4,7 +4,7 @@
 //	db, err := sql.Open("mysql", "shop@tcp(localhost)/shop")
 //	err = sqlstore.Migrate(ctx, db, sqlstore.MySQL()) // or run Migrations with a tool of your own
 //	store := sqlstore.New(db, sqlstore.MySQL())
-//	guard, err := core.New(store, core.ScopeBy(userID))
+//	engine, err := core.New(store, core.ScopeBy(userID))
 //	go store.RunSweeper(ctx, 10*time.Minute)
 //
 // The package imports no driver: the program chooses one. A first-time request is an

@@ -4,7 +4,7 @@
 //
 //	hot := redisstore.New(rdb)
 //	durable := pgstore.New(pool)
-//	guard, err := core.New(tieredstore.New(hot, durable), core.ScopeBy(userID))
+//	engine, err := core.New(tieredstore.New(hot, durable), core.ScopeBy(userID))
 //
 // A replay is one round trip to the hot tier and no call to the database. A
 // first-time request is claimed and completed in both tiers: two round trips to each.

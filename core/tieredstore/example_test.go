@@ -20,9 +20,9 @@ func Example() {
 
 	store := tieredstore.New(redisstore.New(rdb), durable, tieredstore.HotTimeout(50*time.Millisecond))
 	userID := func(r *http.Request) (string, error) { return r.Header.Get("X-User"), nil }
-	guard, err := core.New(store, core.ScopeBy(userID))
+	engine, err := core.New(store, core.ScopeBy(userID))
 	if err != nil {
 		panic(err)
 	}
-	_ = guard // wraps handlers, see package core
+	_ = engine // wraps handlers, see package core
 }
