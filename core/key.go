@@ -2,6 +2,7 @@ package core
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -56,7 +57,8 @@ func SharedScope(*http.Request) (string, error) { return "\x00shared", nil }
 // the client's Host.
 //
 // The scope in events and in policy.Abandoned is the host, a space, and the name that
-// scope returned. For errors and empty names of scope the engine responds with 401.
+// scope returned. For errors and empty names of scope, and for requests without a Host,
+// as calls over Connect and MCP are, the engine responds with 401.
 func ScopeByHost(scope Scope) Scope {
 	if scope == nil {
 		return nil // New refuses a nil Scope
@@ -67,8 +69,8 @@ func ScopeByHost(scope Scope) Scope {
 			return "", err
 		}
 		host := wire.CanonicalHost(r.Host)
-		if strings.Contains(host, " ") { // net/http's server refuses such a Host
-			return "", errors.New("oncekey: the request's Host holds a space")
+		if host == "" || strings.Contains(host, " ") { // net/http's server refuses a space
+			return "", fmt.Errorf("oncekey: the request's Host is %q, which names no tenant", host)
 		}
 		return host + " " + principal, nil
 	}

@@ -14,7 +14,7 @@
 // to those of adapters/grpc, so that a call over one and its retry over the other are
 // one operation. The key is the header Idempotency-Key, or a field of the request
 // (policy.KeyField). The Scope gets a request with the call's context and header, and
-// without Host, so that core.ScopeByHost does not separate tenants here: see ScopeBy.
+// without Host, so that core.ScopeByHost refuses every call here: see ScopeBy.
 //
 // A call that has a stored response gets it again: message, or error with details,
 // headers and trailers, and the header Idempotent-Replay: true. docs/rpc.md has the codes

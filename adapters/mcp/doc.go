@@ -38,7 +38,7 @@
 // The core.Scope gets a request whose context is the call's (see CallFrom), and whose
 // header is that of the HTTP request, if any. TokenScope is the user of a verified token.
 // Do not scope by the session: a retry comes on a new one. The request has no Host, so
-// core.ScopeByHost does not separate tenants here.
+// core.ScopeByHost refuses every call here.
 //
 // # Results
 //
