@@ -96,7 +96,8 @@ func (x *Explanation) fill(found *core.Explanation, retry *core.Retry) {
 		x.Remarks = append(x.Remarks, "The body is not JSON, although its Content-Type says so: the engine compares it byte by byte.")
 	}
 	if found.Found != nil && !found.Sketched && found.Found.State != storage.Expired {
-		x.Remarks = append(x.Remarks, "The record has no sketch of its first request, so the members cannot be named: the request is in flight in another process, or had no members or too many of them.")
+		x.Remarks = append(x.Remarks, "The record has no sketch of its first request, so the members cannot be named: "+
+			"it has no result, an operator has settled it, or the request had no members, too many of them, or counts byte by byte.")
 	}
 	if retry.Route != nil && retry.Route.Observes() {
 		x.Remarks = append(x.Remarks, "The route only observes: its handler runs in any case, and this is what a guard would do.")

@@ -32,7 +32,7 @@ func TestExplain(t *testing.T) {
 		"an excluded member":   {question("done", `{"amount":4200,"order":"o-1","nonce":2}`), "replay", ""},
 		"no record":            {question("new", payment), "execute", ""},
 		"in flight":            {question("slow", payment), "in_progress", ""},
-		"abandoned":            {question("abandoned", payment), "outcome_unknown", "no sketch"},
+		"abandoned":            {question("abandoned", payment), "outcome_unknown", "it has no result"},
 		"another amount":       {question("done", `{"amount":1,"order":"o-1"}`), "key_reused", ""},
 		"not JSON":             {question("done", `amount=1`), "key_reused", "not JSON"},
 		"an unknown path":      {url.Values{"key": {"k"}, "scope": {"alice"}, "target": {"POST /nowhere"}}, "execute", "choose the route"},
