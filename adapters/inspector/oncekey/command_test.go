@@ -328,6 +328,15 @@ func TestPolicies(t *testing.T) {
 	if found.Policy == nil || !strings.Contains(found.Policy.Text, "ExcludeFields=sentAt") || found.Endpoint != "POST /payments/{id}" {
 		t.Errorf("the policy is %+v of %s, want that of the file", found.Policy, found.Endpoint)
 	}
+	p.format = "table"
+	for path, want := range map[string]bool{"/payments/7": false, "/refunds": true} {
+		out.Reset()
+		explain := explainCommand{keyed: keyed{Request: "POST " + path, Key: "k"}, Body: "{}"}
+		testkit.Must(t, explain.Run(t.Context(), p, where, from))
+		if advised := strings.Contains(out.String(), "give --policies"); advised != want {
+			t.Errorf("POST %s: whether --policies is advised is %t, want %t:\n%s", path, advised, want, &out)
+		}
+	}
 }
 
 // A record's first digits name it. An explanation compares a file's body. JSON has the same as the table.

@@ -42,7 +42,10 @@ func (c *explainCommand) Run(ctx context.Context, out *printer, where *place, fr
 	if !out.isTable() {
 		return out.document(found)
 	}
-	return out.explanation(found)
+	if err := out.explanation(found); err != nil {
+		return err
+	}
+	return out.table(where.unknownPolicy(found.Policy))
 }
 
 func (c *explainCommand) body(ctx context.Context, out *printer) (string, error) {

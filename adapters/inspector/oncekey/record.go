@@ -151,14 +151,17 @@ func (p *place) declared(policy *inspector.RoutePolicy) {
 
 // unknown are the facts about a record that a service knows, and a store does not.
 func (p *place) unknown(record *inspector.Record) (rows [][]string) {
-	if p.URL != "" {
-		return nil
-	}
-	if record.Policy == nil {
-		rows = append(rows, []string{"note", "its policy is not known here: give --policies, or --url of the service's page"})
-	}
-	if len(p.Derive) == 0 {
+	rows = p.unknownPolicy(record.Policy)
+	if p.URL == "" && len(p.Derive) == 0 {
 		rows = append(rows, []string{"note", "its downstream keys are not known here: give --derive with each name of core.DeriveKey"})
+	}
+	return rows
+}
+
+// unknownPolicy is the one of these facts that decides about a retry.
+func (p *place) unknownPolicy(policy *inspector.RoutePolicy) (rows [][]string) {
+	if p.URL == "" && policy == nil {
+		rows = append(rows, []string{"note", "its policy is not known here: give --policies, or --url of the service's page"})
 	}
 	return rows
 }
