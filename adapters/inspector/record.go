@@ -117,7 +117,11 @@ func (p *Page) retry(v visit, target string) core.Retry {
 	if scope == "" {
 		scope, _ = core.SharedScope(v.Request)
 	}
-	return core.Retry{Scope: scope, Method: strings.ToUpper(method), Target: strings.TrimSpace(path), Key: strings.TrimSpace(v.PostForm.Get("key"))}
+	retry := core.Retry{Scope: scope, Method: strings.ToUpper(method), Target: strings.TrimSpace(path), Key: v.PostForm.Get("key")}
+	if retry.Method != storage.MethodCall { // the key of core.Do is any text
+		retry.Key = strings.TrimSpace(retry.Key)
+	}
+	return retry
 }
 
 func (p *Page) record(v visit) (screen, error) {

@@ -276,7 +276,7 @@ func TestAbout(t *testing.T) {
 // The key of a call of core.Do is any text: a header could not carry this one.
 func TestHashOfACall(t *testing.T) {
 	t.Parallel()
-	const key = `"order, 42"`
+	const key = "\"order, 42\" \n"
 	want := "record=" + storage.Key("orders", storage.MethodCall, "charge", key) + "\nidempotency_key=" + event.KeyHash(key) + "\n"
 	if text, code := said(t, "hash", "--scope", "orders", "CALL charge", key); code != exitDone || !strings.HasPrefix(text, want) {
 		t.Errorf("exit code %d and\n%s\nwant\n%s", code, text, want)
