@@ -66,7 +66,7 @@ func (e *examiner) connect(ctx context.Context) error {
 			e.info = membersOf(text)
 		}
 		e.settings = map[string]string{}
-		for _, name := range []string{"maxmemory*", "append*", "save", bulkSetting} {
+		for _, name := range []string{"maxmemory*", "append*", "save", bulkSetting, outputSetting} {
 			found, err := e.store.client.ConfigGet(ctx, name).Result()
 			if err != nil {
 				e.noSettings = err
@@ -227,7 +227,22 @@ func (e *examiner) largest(_ context.Context, check string) storage.Finding {
 	if limit < smallestBulk+room {
 		return examination.Mend(check, seen, "raise it above the largest MaxResponseBytes of the policies: a larger response is not kept, and its retries get not_replayable")
 	}
+	if hard := outputLimit(e.settings[outputSetting]); hard > 0 && hard < smallestBulk+room {
+		return examination.Mend(check, fmt.Sprintf("%s normal %d", outputSetting, hard),
+			"set the limits of normal clients to 0: Redis ends each connection that reads a larger record, and its retries get 503")
+	}
 	return examination.Good(check, seen)
+}
+
+// outputSetting limits what the server holds for a client that it answers.
+const outputSetting = "client-output-buffer-limit"
+
+// outputLimit returns the hard limit of normal clients, or 0 for none.
+func outputLimit(setting string) int {
+	_, limits, _ := strings.Cut(setting, "normal ")
+	hard, _, _ := strings.Cut(limits, " ")
+	limit, _ := strconv.Atoi(hard) // without a right it is not known
+	return limit
 }
 
 func (e *examiner) persistence(_ context.Context, check string) storage.Finding {

@@ -88,6 +88,10 @@ func TestExamineFindsWrongSettings(t *testing.T) {
 		{name: "eviction", prepare: config("maxmemory", "1gb"), check: "eviction policy", grade: storage.Mend, texts: []string{"allkeys-lru", "1073741824", "noeviction"}},
 		{name: "much memory", edit: editInfo("used_memory:", "used_memory:900000000\r\nx:"), check: "memory", grade: storage.Look, texts: []string{"83 %"}},
 		{name: "too much memory", edit: editInfo("used_memory:", "used_memory:1070000000\r\nx:"), check: "memory", grade: storage.Mend, texts: []string{"99 %", "raise maxmemory"}},
+		{
+			name: "replies that end their connection", prepare: config("client-output-buffer-limit", "normal 100kb 0 0"), check: "largest value",
+			grade: storage.Mend, texts: []string{"client-output-buffer-limit normal 102400", "503"},
+		},
 		{name: "a second on disk", prepare: config("appendfsync", "everysec"), check: "persistence", grade: storage.Look, texts: []string{"everysec"}},
 		{name: "no disk", prepare: config("appendonly", "no"), check: "persistence", grade: storage.Mend, texts: []string{"appendonly yes"}},
 		{name: "too few replicas", options: []redisstore.Option{redisstore.WaitReplicas(1, 10*time.Millisecond)}, check: "replication", grade: storage.Mend, texts: []string{"WaitReplicas 1"}},
