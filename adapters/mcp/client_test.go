@@ -354,12 +354,12 @@ func TestClientDerivesKeys(t *testing.T) {
 func TestClientOptions(t *testing.T) {
 	t.Parallel()
 	for want, o := range map[string]idemmcp.ClientOptions{
-		"MaxAttempts is -1":        {MaxAttempts: -1},
-		"AttemptTimeout is -1":     {AttemptTimeout: -1},
-		"Backoff is 1m0s":          {Backoff: time.Minute},
-		"KeyIn is a header":        {KeyIn: idemmcp.InHeader("Idempotency-Key")},
-		"KeyIn is arguments.a*":    {KeyIn: idemmcp.InArguments(`a\*`)},
-		"InMeta":                   {KeyIn: idemmcp.InMeta("")},
+		"MaxAttempts is -1":     {MaxAttempts: -1},
+		"AttemptTimeout is -1":  {AttemptTimeout: -1},
+		"Backoff is 1m0s":       {Backoff: time.Minute},
+		"KeyIn is a header":     {KeyIn: idemmcp.InHeader("Idempotency-Key")},
+		"KeyIn is arguments.a*": {KeyIn: idemmcp.InArguments(`a\*`)},
+		"InMeta":                {KeyIn: idemmcp.InMeta("")},
 	} {
 		if _, err := idemmcp.Send(o); err == nil || !strings.HasPrefix(err.Error(), "idemmcp: ") || !strings.Contains(strings.ReplaceAll(err.Error(), `\`, ""), want) {
 			t.Errorf("%+v: got %v, want an error with %q", o, err, want)
