@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -239,6 +240,28 @@ func TestScopeLimitFollowsTheLease(t *testing.T) {
 		advance(10 * time.Second)
 		wantFirst(t, other.post(t.Context(), "d", payment))
 		wantFirst(t, other.post(t.Context(), "c", payment)) // a take-over of the abandoned key
+	})
+}
+
+// A step renews the lease, so that the scheduled renewal waits: the step keeps the place too.
+func TestScopeLimitDuringSteps(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newLimited(t, newLimitedStore(), core.ScopeLimit{InFlight: 1}, func(w http.ResponseWriter, r *http.Request) {
+			for i := range 12 {
+				_, err := core.Step(r.Context(), fmt.Sprint("step ", i), func(context.Context) (int, error) {
+					time.Sleep(5 * time.Second) //nolint:forbidigo // in a bubble
+					return i, nil
+				})
+				testkit.Must(t, err)
+			}
+			created(w, r)
+		}, policy.LockTTL(30*time.Second))
+		ended := make(chan *httptest.ResponseRecorder)
+		go func() { ended <- s.post(t.Context(), "a", payment) }()
+		advance(50 * time.Second)
+		wantLimited(t, s.post(t.Context(), "b", payment), "1")
+		wantFirst(t, <-ended)
 	})
 }
 
