@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -403,6 +404,46 @@ func TestReconcileAfterAnother(t *testing.T) {
 			stop()
 		})
 	}
+}
+
+// settledByHand is a store in which an operator settles each key right before it is claimed.
+type settledByHand struct{ *memstore.Store }
+
+func (s settledByHand) Acquire(ctx context.Context, r storage.Request) (storage.Lease, *storage.Record, error) {
+	if err := s.Settle(ctx, r.Claim().Key, 1, storage.DidNotHappen); err != nil {
+		return storage.Lease{}, nil, err
+	}
+	return s.Store.Acquire(ctx, r)
+}
+
+// A claim of a key that an operator has just released leaves no trace: the next retry runs.
+func TestReconcileAfterAnOperator(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store, refusing := memstore.New(), policy.OnAbandoned(policy.Refuse)
+		newService(t, store, unsure, refusing).post(t.Context(), "k", payment)
+		stop := newService(t, settledByHand{store}, unsure, refusing).reconcile(t, finding(core.AskAgain), soon)
+		advance(soon.After + 2*time.Second)
+		stop()
+		advance(time.Minute) // the claim is given back
+		wantFirst(t, newService(t, store, created, refusing).post(t.Context(), "k", payment))
+	})
+}
+
+// A FindFunc that ends its goroutine, as a test's FailNow does, ends the run too.
+func TestFindFuncThatEndsItsGoroutine(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t, memstore.New(), unsure)
+		s.post(t.Context(), "k", payment)
+		stop := s.reconcile(t, func(context.Context, core.Lost) (core.Finding, error) {
+			runtime.Goexit()
+			return core.Happened, nil
+		}, soon)
+		advance(soon.After + 2*time.Second)
+		stop()
+		shutdown(t, s) // a run that goes on would be a deadlock of the bubble
+	})
 }
 
 // Wrong options are refused, and the error names the option.

@@ -113,6 +113,8 @@ func (r *reconciler) ask(ctx context.Context, key string) {
 		Record: key, Route: record.Origin.Route, Step: run.hold.Steps().CutOff(), Attempt: record.Attempt,
 		Created: record.Created, Holder: record.Origin.Holder, Trace: record.Origin.Trace,
 	}
+	settled := AskAgain // also after a FindFunc that ends its goroutine
+	defer func() { r.settle(run, settled) }()
 	found, err := r.findOut(ctx, run, lost)
 	if err == nil && found.kind == responded {
 		err = checkFound(run, &found.response)
@@ -121,7 +123,7 @@ func (r *reconciler) ask(ctx context.Context, key string) {
 		run.report(event.Event{Result: event.RecoverError, Err: err})
 		found = AskAgain
 	}
-	r.settle(run, found)
+	settled = found
 }
 
 func (r *reconciler) lookup(ctx context.Context, key string) (*storage.Record, error) {
@@ -160,14 +162,14 @@ func (r *reconciler) take(ctx context.Context, key string, record *storage.Recor
 	if err != nil || found != nil {
 		return nil
 	}
+	if lease := a.claim.Lease; !lease.TookOver || lease.Attempt != record.Attempt+1 {
+		s.ledger.GiveBack(&a.claim) // it has another attempt, or none, and the next search sees which
+		return nil
+	}
 	run, refusal := newRun(ctx, a)
 	if refusal != "" {
 		run.context.end(nil)
 		s.ledger.GiveBack(&a.claim)
-		return nil
-	}
-	if lease := a.claim.Lease; !lease.TookOver || lease.Attempt != record.Attempt+1 {
-		run.hold.Abandon() // it has another attempt, or none, and the next search sees which
 		return nil
 	}
 	return run
