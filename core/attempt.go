@@ -95,16 +95,20 @@ func (a *attempt) identify(r *http.Request) *problem.Problem {
 }
 
 // scopeOf calls the scope function. A panic is reported, and continues as a handler's
-// panic does, because a failed authentication service is no 401.
-func (a *attempt) scopeOf(r *http.Request) (string, error) {
+// panic does, because a failed authentication service is no 401. On a route that only
+// observes it ends here, because the handler runs in any case.
+func (a *attempt) scopeOf(r *http.Request) (scope string, err error) {
 	returned := false
 	defer func() {
 		if !returned {
 			a.name()
 			a.report(r.Context(), &event.Event{Result: event.CallbackPanicked, Err: errors.New("oncekey: the Scope panicked")})
 		}
+		if a.route.observes {
+			_ = recover() // of which the event tells
+		}
 	}()
-	scope, err := a.shared.scope(r)
+	scope, err = a.shared.scope(r)
 	returned = true
 	return scope, err
 }

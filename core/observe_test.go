@@ -57,6 +57,21 @@ func TestObserveChangesNothing(t *testing.T) {
 	}
 }
 
+// A Scope or a SkipIf that panics is reported, and the handler runs.
+func TestObserveWithPanickingCallbacks(t *testing.T) {
+	t.Parallel()
+	broken := func(*http.Request) bool { panic("bug") }
+	for name, options := range map[string][]policy.Option{"Scope": nil, "SkipIf": {policy.SkipIf(broken)}} {
+		seen := &events{}
+		engine := engineFor(t, memstore.New(), func(r *http.Request) (string, error) { return fmt.Sprint(broken(r)), nil }, core.WithObserver(seen))
+		handler := engine.Handler(http.HandlerFunc(created), append(options, policy.ObserveOnly(true))...)
+		wantFirst(t, testkit.Serve(handler, newPost(t.Context(), "k", payment)))
+		if seen.count(event.CallbackPanicked) != 1 {
+			t.Errorf("%s: the events are %v", name, seen.results())
+		}
+	}
+}
+
 func TestObserveReportsTheDecisionOfAGuard(t *testing.T) {
 	t.Parallel()
 	type row struct {
