@@ -117,7 +117,13 @@ func (s *service) echoes(r *http.Request) {
 	} else if _, err := core.ParseKey(want[0]); err != nil {
 		want = nil
 	}
-	if got := answer.Header()[core.KeyHeader]; !slices.Equal(got, want) {
+	var got []string
+	for name, values := range answer.Header() {
+		if strings.EqualFold(strings.TrimPrefix(name, http.TrailerPrefix), core.KeyHeader) {
+			got = append(got, values...)
+		}
+	}
+	if !slices.Equal(got, want) {
 		s.Errorf("a response with status %d sends the keys %q back, want %q", answer.Code, got, want)
 	}
 }
@@ -127,11 +133,15 @@ func (s *service) echoes(r *http.Request) {
 func TestKeyEcho(t *testing.T) {
 	t.Parallel()
 	for name, handler := range map[string]http.HandlerFunc{
-		"a response":        created,
-		"no response":       func(http.ResponseWriter, *http.Request) {},
-		"a status":          answering(http.StatusServiceUnavailable),
-		"another key":       func(w http.ResponseWriter, _ *http.Request) { w.Header().Set(core.KeyHeader, "other") },
-		"one more":          func(w http.ResponseWriter, _ *http.Request) { w.Header().Add(core.KeyHeader, "other") },
+		"a response":       created,
+		"no response":      func(http.ResponseWriter, *http.Request) {},
+		"a status":         answering(http.StatusServiceUnavailable),
+		"another key":      func(w http.ResponseWriter, _ *http.Request) { w.Header().Set(core.KeyHeader, "other") },
+		"one more":         func(w http.ResponseWriter, _ *http.Request) { w.Header().Add(core.KeyHeader, "other") },
+		"another spelling": func(w http.ResponseWriter, _ *http.Request) { w.Header()["idempotency-key"] = []string{"other"} },
+		"a trailer": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header()[http.TrailerPrefix+core.KeyHeader] = []string{"other"}
+		},
 		"the key removed":   func(w http.ResponseWriter, _ *http.Request) { w.Header().Del(core.KeyHeader) },
 		"the header empty":  func(w http.ResponseWriter, _ *http.Request) { clear(w.Header()) },
 		"a stream":          func(w http.ResponseWriter, _ *http.Request) { _ = http.NewResponseController(w).Flush() },

@@ -100,7 +100,7 @@ func (d *draft) isTrailer(name string) bool {
 func (d *draft) trailers(own *responder) storage.Header {
 	var trailers storage.Header
 	for name, values := range d.header {
-		if !d.isTrailer(name) || own.isMarker(name) {
+		if !d.isTrailer(name) || own.isOwn(name) {
 			continue
 		}
 		for _, value := range values {

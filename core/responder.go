@@ -103,7 +103,9 @@ func (re *responder) echoKey(h http.Header, r *http.Request) {
 // isOwn reports whether the name is a spelling of a header that the guard sends and a
 // handler must not change: a marker, or the echo of the key.
 func (re *responder) isOwn(name string) bool {
-	return re.isMarker(name) || slices.Contains(re.echoed, name)
+	return re.isMarker(name) || slices.ContainsFunc(re.echoed, func(own string) bool {
+		return strings.EqualFold(own, strings.TrimPrefix(name, http.TrailerPrefix))
+	})
 }
 
 // unstoredProblem returns the response for an error of Finish.
