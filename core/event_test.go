@@ -226,6 +226,22 @@ func TestEventHashes(t *testing.T) {
 }
 
 // The default logger is slog.Default() at the time of the event.
+// A client chooses the path of a request without a pattern, and how long it is.
+func TestLongPathIsCut(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]string{
+		"/payments/7":                      "POST /payments/*",
+		strings.Repeat("/payments", 1000):  "POST " + strings.Repeat("/payments", 22) + "/...",
+		"/" + strings.Repeat("x", 1000):    "POST /...",
+		strings.Repeat("0123456789", 1000): "POST ...",
+	} {
+		subject := event.About(http.MethodPost, path, "alice", "k", "pod-1")
+		if got := (&event.Event{Subject: &subject}).Endpoint(); got != want {
+			t.Errorf("the endpoint is %q, want %q", got, want)
+		}
+	}
+}
+
 func TestLogObserverWithoutALogger(t *testing.T) { //nolint:paralleltest // it changes slog's default
 	var out bytes.Buffer
 	before := slog.Default()

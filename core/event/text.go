@@ -54,8 +54,16 @@ func ErrorTypes(err error) string {
 	return name
 }
 
-// shownPath replaces each segment that could be a value by a star.
+// maxShownPath bounds what a client's path adds to a log. net/http allows a megabyte.
+const maxShownPath = 200
+
+// shownPath replaces each segment that could be a value by a star. Of a long path it returns
+// the first segments.
 func shownPath(path string) string {
+	if len(path) > maxShownPath {
+		path = path[:strings.LastIndexByte(path[:maxShownPath], '/')+1]
+		return shownPath(path) + "..."
+	}
 	segments := strings.Split(path, "/")
 	for i, segment := range segments {
 		if segment != "" && !fingerprint.LooksLikeName(segment) {
