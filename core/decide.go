@@ -16,7 +16,8 @@ import (
 
 // Decision tells the caller of Begin to run the handler, or to respond without the
 // handler. At most one field is set. Without a set field, run the handler without
-// protection: the store is unavailable, and the policy is FailOpen.
+// protection: the request has no key and its policy requires none, or the store is
+// unavailable and the policy is FailOpen.
 type Decision struct {
 	// Run is the right to run the handler, which must end in Engine.Finish.
 	Run *Run

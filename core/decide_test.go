@@ -250,7 +250,18 @@ func TestBeginAndFinish(t *testing.T) {
 	if decision.Run.Context().Err() == nil {
 		t.Error("the run's context outlives Finish")
 	}
+	if err := engine.Finish(decision.Run, failure.Outcome{Panicked: true}, core.Response{}); err == nil { // as a defer for panics may do
+		t.Error("a second Finish returned no error")
+	}
 	if record := engine.Begin(t.Context(), route, request).Record; record == nil || string(record.Body) != "sent" || record.Status != http.StatusOK {
 		t.Errorf("a later call got %+v", record)
 	}
+	request.Key = ""
+	if refusal := engine.Begin(t.Context(), route, request).Problem; refusal == nil || refusal.Code != problem.KeyMissing {
+		t.Errorf("a call without a key got %+v", refusal)
+	}
+	if free := engine.Begin(t.Context(), engine.MustRoute(policy.Required(false)), request); free != (core.Decision{}) {
+		t.Errorf("a call that needs no key got %+v, want a run without protection", free)
+	}
+	shutdown(t, engine)
 }

@@ -24,6 +24,8 @@ type Run struct {
 	// streams says that the response is sent while the handler runs. It is set before the
 	// settlement.
 	streams bool
+	// finished says that Finish was called.
+	finished onceFlag
 	// owner is the execution that the run is a part of, or nil.
 	owner any
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/internal/wire"
+	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/internal/callers"
 	"github.com/oncekey/oncekey/policy"
@@ -139,16 +140,25 @@ func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, route *Route, nex
 
 // Begin decides whether a request runs the handler. The values and the deadline of
 // ctx reach the handler, and the cancellation of ctx only ends a Wait. The values may be
-// read after Finish (see Do). A nil route means the default policy.
+// read after Finish (see Do). A nil route means the default policy. A request with an empty
+// Key is refused where the policy requires one, and otherwise runs without protection.
 //
 // Serve and Do call Begin and Finish. Call both yourself for another kind of request.
 func (e *Engine) Begin(ctx context.Context, route *Route, request Request) Decision {
 	a := newAttempt(&e.shared, cmp.Or(route, e.defaults))
 	a.request = request
 	a.address()
-	if refusal := a.checkAgeOf(nil); refusal != nil {
+	refusal := a.checkAgeOf(nil)
+	if request.Key == "" && a.route.policy.Required {
+		refusal = problem.New(problem.KeyMissing, "Request.Key is empty")
+	}
+	switch {
+	case refusal != nil:
 		a.report(ctx, &event.Event{Result: event.Refused, Code: refusal.Code, Err: errors.New(refusal.Error)})
 		return Decision{Problem: refusal}
+	case request.Key == "":
+		a.report(ctx, &event.Event{Result: event.NoKey})
+		return Decision{}
 	}
 	a.claimant = newClaimant(a.identity)
 	a.record, a.keyHash = hex.EncodeToString(a.digest[:]), event.KeyHash(request.Key)
@@ -176,11 +186,16 @@ func (e *Engine) Begin(ctx context.Context, route *Route, request Request) Decis
 // Finish returns within twice the policy's StoreTimeout, because Finish may wait for a
 // renewal first. A refused response takes one StoreTimeout more, and an InFlight of
 // WithScopeLimit two. Finish takes no context, so that a client's disconnect cannot
-// interrupt the settlement.
+// interrupt the settlement. A second call for a run returns an error, and does nothing.
 func (e *Engine) Finish(run *Run, outcome failure.Outcome, response Response) error {
+	if !run.finished.first() {
+		return errFinished
+	}
 	response.Header = wire.ValidFields(response.Header)
 	return run.end(outcome, response)
 }
+
+var errFinished = errors.New("oncekey: Finish was called before for this run")
 
 // missing names the argument of Serve that is nil, or that guards nothing, or "".
 func missing(e *Engine, route *Route, next http.Handler) string {
