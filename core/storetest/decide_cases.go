@@ -41,13 +41,15 @@ var decideCases = []testCase{
 			"status. A key that is settled by DidNotHappen is not remembered",
 		test: func(f *fixture) {
 			plain, remembered, released := f.shortClaim(), f.shortClaim(), f.shortClaim()
-			plain.Retain, remembered.Retain, released.Retain = 10*f.unit, 10*f.unit, 10*f.unit
+			retain := 10*f.unit + 10*f.callTime()
+			plain.Retain, remembered.Retain, released.Retain = retain, retain, retain
 			remembered.Remember, released.Remember = f.long(), f.long()
 			remembered.Key, released.Key = key(2), key(3)
 			start := time.Now()
 			for _, c := range []storage.Claim{plain, remembered, released} {
 				f.win(c, 1, false)
 			}
+			claimed := time.Since(start)
 			f.wait(2 * f.unit)
 			f.settles(nil, plain.Key, 1, storage.Happened)
 			f.settles(nil, remembered.Key, 1, storage.Happened)
@@ -56,7 +58,7 @@ var decideCases = []testCase{
 			if after < plain.Retain-f.unit/10 || after > plain.Retain+f.unit+f.delay() {
 				f.Errorf("the record has expired after %s, want %s", after, plain.Retain)
 			}
-			f.wait(f.unit)
+			f.wait(f.unit + claimed)
 			if r := f.lookUp(remembered.Key); r.State != storage.Expired || r.Status != storage.StatusByHand || r.Fingerprint != fingerprint || r.Attempt != 1 {
 				f.Errorf("the record is %s, want a tombstone of attempt 1 with StatusByHand", describe(r))
 			}

@@ -15,6 +15,9 @@ const (
 	otherFingerprint = "sha256:0000000000000000000000000000000000000000000000000000000000000002"
 )
 
+// callKey is the key of callTime, which no case uses.
+const callKey = 1_000_000
+
 // manyKeys is the number of keys in the cases with many keys: more than fit into one page
 // of 1000 records, or into three of 333. Over a server these cases are most of the suite's
 // calls.
@@ -48,6 +51,14 @@ func newFixture(t testing.TB, store storage.Store, unit time.Duration) *fixture 
 // delay is the time that a case has taken beside its waits: long on a busy machine, and
 // none in a bubble. Cases that wait on several goroutines do not use it.
 func (f *fixture) delay() time.Duration { return time.Since(f.began) - time.Duration(f.waited.Load()) }
+
+// callTime is the time of one call: long on a busy machine, and none in a bubble.
+func (f *fixture) callTime() time.Duration {
+	f.Helper()
+	start := time.Now()
+	f.win(of(f.claim(), key(callKey)), 1, false)
+	return time.Since(start)
+}
 
 // key returns the n-th storage key, in the form of storage.Key.
 func key(n int) string { return fmt.Sprintf("%064x", n) }

@@ -130,7 +130,9 @@ var inspectorCases = []testCase{
 			const staying, passing = 300, 300
 			var leases []storage.Lease
 			claim := func(n int) storage.Lease {
-				return f.win(of(f.claim(), storage.Key("", "", "", key(n))), 1, false) // everywhere in the order
+				c := of(f.claim(), storage.Key("", "", "", key(n))) // everywhere in the order
+				c.Retain = 100 * f.long()                           // many keys take long
+				return f.win(c, 1, false)
 			}
 			for n := range staying {
 				claim(n)

@@ -132,11 +132,12 @@ var originCases = []testCase{
 		name: "times of a tombstone",
 		rule: "a tombstone has the end of its Remember, and no other time",
 		test: func(f *fixture) {
-			f.win(f.briefClaim(), 1, false)
-			finished := f.win(of(f.claim(), key(2)), 1, false)
-			f.finish(finished, 10*f.unit, f.long())
+			abandoned := f.briefClaim()
+			abandoned.Retain = 10*f.unit + 10*f.callTime()
+			f.win(abandoned, 1, false)
+			f.finish(f.win(of(f.claim(), key(2)), 1, false), abandoned.Retain, f.long())
 			before := []*storage.Record{f.timed(key(1)), f.timed(key(2))}
-			f.wait(11 * f.unit)
+			f.wait(abandoned.Retain + f.unit)
 			for i, before := range before {
 				r := f.timed(key(1 + i))
 				f.lasts("Remember", before.Expires, r.Expires, f.long())

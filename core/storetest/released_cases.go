@@ -125,14 +125,17 @@ var releasedCases = []testCase{
 		rule: "a Released record is kept for the Retain of its lease, from the Release on. Then the key is new, also for a claim with a " +
 			"Remember",
 		test: func(f *fixture) {
-			lease := f.win(f.briefClaim(), 1, false)
-			lease.Steps = "first\n"
-			f.wait(5 * f.unit)
-			f.release(lease)
-			f.wait(7 * f.unit)
-			f.isReleased(lease)
-			f.wait(4 * f.unit)
-			f.startsAnew(ofAnotherRequest(f.claim()), 1)
+			kept := f.win(f.briefClaim(), 1, false)
+			kept.Steps, kept.Retain = "first\n", f.long()
+			f.release(kept)
+			brief := of(f.briefClaim(), key(2))
+			brief.Retain = f.long()
+			gone := f.win(brief, 1, false)
+			gone.Steps, gone.Retain = "first\n", f.unit
+			f.release(gone)
+			f.wait(11 * f.unit)
+			f.isReleased(kept)
+			f.startsAnew(ofAnotherRequest(of(f.claim(), gone.Key)), 1)
 		},
 	},
 	{

@@ -35,11 +35,11 @@ var requestCases = []testCase{
 		rule: "a request with the digest of a tombstone gets the tombstone, and a lease when the key is forgotten",
 		test: func(f *fixture) {
 			lease := f.win(f.claim(), 1, false)
-			res := f.finish(lease, f.unit, 3*f.unit)
-			f.wait(2 * f.unit)
-			f.isTombstone(fingerprinted(f.findLazily(f.claim()), lease), lease, res.Status)
+			res := f.finish(lease, f.unit, f.long())
+			f.finish(f.win(of(f.claim(), key(2)), 1, false), f.unit, f.unit)
 			f.wait(3 * f.unit)
-			f.winLazily(f.claim(), 1, false)
+			f.isTombstone(fingerprinted(f.findLazily(f.claim()), lease), lease, res.Status)
+			f.winLazily(of(f.claim(), key(2)), 1, false)
 		},
 	},
 	{

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -25,6 +26,36 @@ func TestModelPasses(t *testing.T) {
 func TestModelPassesInRealTime(t *testing.T) {
 	t.Parallel()
 	Run(t, Config{New: func(testing.TB) storage.Store { return newModel(none) }, Unit: 300 * time.Millisecond})
+}
+
+// A busy machine delays each reply by more than a unit.
+func TestSuiteIsPatient(t *testing.T) {
+	t.Parallel()
+	Run(t, Config{New: func(testing.TB) storage.Store { return late{newModel(none).(*model)} }, Wrap: synctest.Test})
+}
+
+type late struct{ *model }
+
+func reply(ctx context.Context) { pause(ctx, 3*defaultUnit) }
+
+func (l late) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
+	defer reply(ctx)
+	return l.model.Acquire(ctx, request)
+}
+
+func (l late) Complete(ctx context.Context, lease storage.Lease, result storage.Result) error {
+	defer reply(ctx)
+	return l.model.Complete(ctx, lease, result)
+}
+
+func (l late) Release(ctx context.Context, lease storage.Lease) error {
+	defer reply(ctx)
+	return l.model.Release(ctx, lease)
+}
+
+func (l late) Extend(ctx context.Context, lease storage.Lease, ttl time.Duration) error {
+	defer reply(ctx)
+	return l.model.Extend(ctx, lease, ttl)
 }
 
 // suites are the cases, the bugs that they must find, and a store with a bug.
