@@ -142,7 +142,7 @@ func (s *Server) Execute(statement string) {
 // defaults are for both vendors, at the start of a server.
 var defaults = []string{
 	"bind_address=127.0.0.1",
-	"max_connections=200",
+	"max_connections=800", // tests have pools of 20, and many run at once
 	"innodb_buffer_pool_size=32M",
 	"performance_schema=off",
 	// The file system's cache survives the kill of a process, so tests that kill the server need no fsync. The log is

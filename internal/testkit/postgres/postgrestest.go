@@ -199,7 +199,7 @@ func (s *Server) launch() error {
 var defaults = []string{
 	"listen_addresses=127.0.0.1",
 	"unix_socket_directories=",
-	"max_connections=200",
+	"max_connections=800", // tests have pools of 20, and many run at once
 	"shared_buffers=32MB",
 	"fsync=off",
 	"full_page_writes=off",
