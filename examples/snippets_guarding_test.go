@@ -11,9 +11,6 @@ import (
 	"testing"
 
 	"connectrpc.com/connect"
-	"github.com/gofiber/fiber/v3"
-	"github.com/gofiber/fiber/v3/middleware/adaptor"
-	recoverer "github.com/gofiber/fiber/v3/middleware/recover"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/reflect/protodesc"
@@ -52,43 +49,6 @@ func wantStored(t *testing.T, handle func(*http.Request) *http.Response, key str
 	againStatus, againBody, again := send(t, handle, key)
 	if firstStatus != status || againStatus != status || firstBody != againBody || first != "" || again != "true" {
 		t.Errorf("got %d %q %q, then %d %q %q, want %d and its replay", firstStatus, firstBody, first, againStatus, againBody, again, status)
-	}
-}
-
-func TestOnFiber(t *testing.T) {
-	t.Parallel()
-	engine, app, runs := newEngine(t), fiber.New(), 0
-	app.Use(recoverer.New())
-	pay := func(w http.ResponseWriter, r *http.Request) { // a handler of net/http
-		runs++
-		switch core.KeyFrom(r.Context()) {
-		case "panicked":
-			panic("the provider's client is nil")
-		case "missing":
-			http.Error(w, "no such account", http.StatusNotFound)
-			return
-		}
-		failure.MarkExecuted(r.Context())
-		w.WriteHeader(http.StatusCreated)
-	}
-	app.Post("/payments", adaptor.HTTPHandler(engine.Handler(http.HandlerFunc(pay), policy.TTLHours(48))))
-
-	handle := func(r *http.Request) *http.Response {
-		response, err := app.Test(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return response
-	}
-	wantStored(t, handle, "k", http.StatusCreated)
-	wantStored(t, handle, "missing", http.StatusNotFound)
-	for range 2 { // the key is released
-		if status, _, replay := send(t, handle, "panicked"); status != http.StatusInternalServerError || replay != "" {
-			t.Errorf("a panic is %d %q", status, replay)
-		}
-	}
-	if runs != 4 {
-		t.Errorf("%d handlers ran, want 4", runs)
 	}
 }
 
