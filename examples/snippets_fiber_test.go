@@ -1,17 +1,45 @@
 package examples_test
 
 import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
 	"net/http"
+	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/gofiber/fiber/v3"
 	"github.com/gofiber/fiber/v3/middleware/adaptor"
 	recoverer "github.com/gofiber/fiber/v3/middleware/recover"
+	"github.com/valyala/fasthttp"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
+
+// onFiber mounts a guarded handler. fasthttp uses the memory and the values of a request
+// again for the next one, and the guard may store a response later.
+func onFiber(guarded http.Handler) fiber.Handler {
+	return func(c fiber.Ctx) error {
+		return adaptor.HTTPHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			own := r.Clone(c.Context())
+			own.Method, own.Host, own.RequestURI = strings.Clone(r.Method), strings.Clone(r.Host), strings.Clone(r.RequestURI)
+			own.URL, _ = url.ParseRequestURI(own.RequestURI) // as the adaptor did
+			own.Header = make(http.Header, len(r.Header))
+			for name, values := range r.Header {
+				own.Header.Set(strings.Clone(name), strings.Clone(values[0]))
+			}
+			guarded.ServeHTTP(w, own)
+		}))(c)
+	}
+}
 
 func TestOnFiber(t *testing.T) {
 	t.Parallel()
@@ -29,7 +57,7 @@ func TestOnFiber(t *testing.T) {
 		failure.MarkExecuted(r.Context())
 		w.WriteHeader(http.StatusCreated)
 	}
-	app.Post("/payments", adaptor.HTTPHandler(engine.Handler(http.HandlerFunc(pay), policy.TTLHours(48))))
+	app.Post("/payments", onFiber(engine.Handler(http.HandlerFunc(pay), policy.TTLHours(48))))
 
 	handle := func(r *http.Request) *http.Response {
 		response, err := app.Test(r)
@@ -47,5 +75,46 @@ func TestOnFiber(t *testing.T) {
 	}
 	if runs != 4 {
 		t.Errorf("%d handlers ran, want 4", runs)
+	}
+}
+
+// seenOnFiber sends what an observer sees of the end of each run.
+type seenOnFiber chan string
+
+func (s seenOnFiber) Observe(ctx context.Context, e event.Event) {
+	if e.Ends() {
+		s <- fmt.Sprint(ctx.Value(userKey{}), " ", e.Endpoint(), " ", e.KeyHash())
+	}
+}
+
+// A response is stored while the next request of its connection is served.
+func TestLateOnFiber(t *testing.T) {
+	t.Parallel()
+	store, seen := &testkit.Faulty{Store: memstore.New()}, make(seenOnFiber, 1)
+	engine, err := core.New(store, core.SharedScope, core.WithObserver(seen))
+	testkit.Must(t, err)
+	app := fiber.New()
+	app.Use(func(c fiber.Ctx) error {
+		c.SetContext(context.WithValue(c.Context(), userKey{}, strings.Clone(c.Get("User"))))
+		return c.Next()
+	})
+	app.Post("/payments", onFiber(engine.Handler(http.HandlerFunc(pay), policy.TTLHours(48))))
+	connection, served := net.Pipe()
+	defer connection.Close()
+	server := fasthttp.Server{Handler: app.Handler()}
+	go func() { _ = server.ServeConn(served) }()
+	responses := bufio.NewReader(connection)
+	call := func(method, path, user, key string) {
+		fmt.Fprintf(connection, "%s %s HTTP/1.1\r\nHost: shop\r\nIdempotency-Key: %s\r\nUser: %s\r\nContent-Length: 0\r\n\r\n", method, path, key, user)
+		response, err := http.ReadResponse(responses, nil)
+		testkit.Must(t, err)
+		testkit.Must(t, response.Body.Close())
+	}
+	store.While(errors.New("the store is away"), testkit.Complete, func() {
+		call(http.MethodPost, "/payments", "alice", "key-of-alice")
+		call(http.MethodGet, "/secrets!", "mallory", "key-of-mallory")
+	})
+	if got, want := <-seen, "alice POST /payments "+event.KeyHash("key-of-alice"); got != want {
+		t.Errorf("the observer saw %q, want %q", got, want)
 	}
 }
