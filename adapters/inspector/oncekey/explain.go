@@ -48,6 +48,14 @@ func (c *explainCommand) Run(ctx context.Context, out *printer, where *place, fr
 	return out.table(where.unknownPolicy(found.Policy))
 }
 
+// unknownPolicy is the note where a store alone is known, and no policy.
+func (p *place) unknownPolicy(policy *inspector.RoutePolicy) (rows [][]string) {
+	if p.URL == "" && policy == nil {
+		rows = append(rows, []string{"note", "its policy is not known here: give --policies, or --url of the service's page"})
+	}
+	return rows
+}
+
 func (c *explainCommand) body(ctx context.Context, out *printer) (string, error) {
 	if c.Body == "-" {
 		return out.read(ctx, func(in io.Reader) (string, error) {

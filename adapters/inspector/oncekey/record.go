@@ -158,14 +158,6 @@ func (p *place) unknown(record *inspector.Record) (rows [][]string) {
 	return rows
 }
 
-// unknownPolicy is the one of these facts that decides about a retry.
-func (p *place) unknownPolicy(policy *inspector.RoutePolicy) (rows [][]string) {
-	if p.URL == "" && policy == nil {
-		rows = append(rows, []string{"note", "its policy is not known here: give --policies, or --url of the service's page"})
-	}
-	return rows
-}
-
 // record writes a record, and returns errNothing if there is none.
 func (p *printer) record(r *inspector.Record) error {
 	switch {
