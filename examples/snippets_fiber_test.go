@@ -110,7 +110,7 @@ func TestLateOnFiber(t *testing.T) {
 		testkit.Must(t, err)
 		testkit.Must(t, response.Body.Close())
 	}
-	store.While(errors.New("the store is away"), testkit.Complete, func() {
+	store.While(errors.New("the store is unreachable"), testkit.Complete, func() {
 		call(http.MethodPost, "/payments", "alice", "key-of-alice")
 		call(http.MethodGet, "/secrets!", "mallory", "key-of-mallory")
 	})
