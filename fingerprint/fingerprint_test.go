@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/oncekey/oncekey/fingerprint"
 	"github.com/oncekey/oncekey/internal/testkit"
 )
@@ -255,3 +257,5 @@ func TestConcurrentUse(t *testing.T) {
 		}
 	})
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"github.com/go-chi/chi/v5"
+	"go.uber.org/goleak"
 
 	idemchi "github.com/oncekey/oncekey/adapters/chi"
 	"github.com/oncekey/oncekey/adapters/commerce"
@@ -208,3 +209,8 @@ func slow(then http.HandlerFunc) (handler http.HandlerFunc, began chan struct{},
 
 // later moves the fake clock of a synctest bubble.
 func later(d time.Duration) { time.Sleep(d) } //nolint:forbidigo // in a bubble
+
+func TestMain(m *testing.M) {
+	gin.SetMode(gin.ReleaseMode) // debug mode prints every route
+	goleak.VerifyTestMain(m)
+}

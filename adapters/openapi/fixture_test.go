@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tidwall/gjson"
+	"go.uber.org/goleak"
 
 	"github.com/oncekey/oncekey/adapters/openapi"
 	"github.com/oncekey/oncekey/internal/testkit"
@@ -138,3 +139,5 @@ func theirs(t testing.TB) string {
 	testkit.Must(t, err)
 	return string(text)
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

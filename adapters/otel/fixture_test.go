@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.uber.org/goleak"
 
 	idemotel "github.com/oncekey/oncekey/adapters/otel"
 	"github.com/oncekey/oncekey/core"
@@ -263,3 +264,5 @@ func (failingCommit) Commit(context.Context, storage.Lease, storage.Result) erro
 	return errStoreDown
 }
 func (failingCommit) Rollback(context.Context) error { return nil }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

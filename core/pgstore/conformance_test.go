@@ -9,10 +9,12 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/storetest"
+	"github.com/oncekey/oncekey/internal/testkit/golden"
 	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
 )
 
@@ -131,4 +133,70 @@ func TestPartitionsOfATableInUse(t *testing.T) {
 WHERE inhparent = 'oncekey_records'::regclass AND reloptions::text = $1`, options)
 	counts(t, pool, 1, `SELECT (string_agg(relname, ' ' ORDER BY relname) = 'oncekey_records_pkey1 oncekey_records_sweep_after')::int
 FROM pg_index JOIN pg_class ON oid = indexrelid WHERE indrelid = 'oncekey_records'::regclass`)
+}
+
+// Rows that released versions have written keep their meaning.
+func TestGoldenRows(t *testing.T) {
+	t.Parallel()
+	store, pool := open(t)
+	db := stdlib.OpenDBFromPool(pool)
+	defer db.Close()
+	golden.Each(t, "rows.jsonl", func(t *testing.T) (all []golden.StoredRow) {
+		t.Helper()
+		golden.Tombstone(t, store)
+		execute(t, pool, `UPDATE oncekey_records SET retain_until = retain_until - 10800000000, sweep_after = sweep_after - 10800000000`)
+		if _, err := store.Sweep(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		golden.Fill(t, store)
+		for _, row := range golden.Rows(t, db, "SELECT * FROM "+pgstore.DefaultTable+" ORDER BY record_key") {
+			key := (*row["record_key"])[len("text "):]
+			all = append(all, golden.Stored(t, store, key, row))
+		}
+		execute(t, pool, "DELETE FROM "+pgstore.DefaultTable)
+		return all
+	}, func(t *testing.T, released golden.StoredRow) {
+		t.Helper()
+		released.Row.Insert(t, db, pgstore.DefaultTable, func(n int) string { return fmt.Sprintf("$%d", n) })
+		golden.Want(t, golden.Stored(t, store, released.Key, released.Row), released)
+	})
+}
+
+func TestLimiterConformance(t *testing.T) {
+	t.Parallel()
+	pool := connect(t, postgrestest.Shared(t))
+	var cases atomic.Int32
+	storetest.RunLimiter(t, storetest.Config{Unit: unit, New: func(t testing.TB) storage.Store {
+		return named(t, pool, fmt.Sprintf("scope_case_%d", cases.Add(1)), ways["mixed"])
+	}})
+}
+
+// Processes share the counts: together they admit exactly as many keys as the limit allows.
+func TestScopesOfSeveralProcesses(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Shared(t)
+	first := connect(t, server)
+	named(t, first, "shared_scopes", ways["mixed"])
+	const allowed, callers = 20, 60
+	var admitted atomic.Int32
+	done := make(chan error, callers)
+	for range 3 {
+		store := pgstore.New(connect(t, server), pgstore.Table("shared_scopes"))
+		for range callers / 3 {
+			go func() {
+				limit := storage.ScopeLimit{InFlight: allowed, NewKeys: allowed + 5, Window: time.Hour}
+				a, err := store.Admit(t.Context(), storage.Place{Scope: fmt.Sprintf("%064x", 1), Token: storage.NewToken()}, time.Hour, limit)
+				if err == nil && a.Reached == 0 {
+					admitted.Add(1)
+				}
+				done <- err
+			}()
+		}
+	}
+	for range callers {
+		must(t, <-done)
+	}
+	if got := admitted.Load(); got != allowed {
+		t.Errorf("%d keys are admitted, want %d", got, allowed)
+	}
 }

@@ -97,3 +97,17 @@ func startCluster(t *testing.T) *redis.ClusterClient {
 	t.Cleanup(func() { cluster.Close() })
 	return cluster
 }
+
+// Case 48: a Ring looks for a dead server's keys on another one, where their
+// records are not.
+func TestRingIsRefused(t *testing.T) {
+	t.Parallel()
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": "127.0.0.1:1", "two": "127.0.0.1:2"}})
+	defer ring.Close()
+	for _, client := range []redis.UniversalClient{ring, struct{ *redis.Ring }{ring}} {
+		testkit.PanicsWith(t, func() { redisstore.New(client) }, "Ring", "run twice")
+	}
+	if _, err := ring.AutoPipeline(); err == nil {
+		t.Error("a Ring has an AutoPipeliner by now: New must refuse it too")
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/storetest"
 	"github.com/oncekey/oncekey/internal/testkit"
+	"github.com/oncekey/oncekey/internal/testkit/golden"
 )
 
 const unit = 400 * time.Millisecond
@@ -72,5 +73,72 @@ func TestTransactions(t *testing.T) {
 				},
 			}
 		}})
+	})
+}
+
+// Rows that released versions have written keep their meaning, in each database.
+func TestGoldenRows(t *testing.T) {
+	t.Parallel()
+	var released []golden.StoredRow
+	golden.Each(t, "rows.jsonl", func(t *testing.T) (all []golden.StoredRow) {
+		t.Helper()
+		store, db := sqliteWAL.open(t)
+		golden.Tombstone(t, store)
+		age(t, db, 3*time.Hour)
+		if _, err := store.Sweep(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		golden.Fill(t, store)
+		for _, row := range golden.Rows(t, db, "SELECT * FROM "+sqlstore.DefaultTable+" ORDER BY record_key") {
+			key := (*row["record_key"])[len("text "):]
+			all = append(all, golden.Stored(t, store, key, row))
+		}
+		return all
+	}, func(_ *testing.T, row golden.StoredRow) { released = append(released, row) })
+	over(t, all, func(t *testing.T, s setUp) {
+		store, db := s.open(t)
+		for _, row := range released {
+			row.Row.Insert(t, db, sqlstore.DefaultTable, func(n int) string {
+				if s.database == "postgresql" {
+					return fmt.Sprintf("$%d", n)
+				}
+				return "?"
+			})
+			golden.Want(t, golden.Stored(t, store, row.Key, row.Row), row)
+		}
+	})
+}
+
+func TestLimiterConformance(t *testing.T) {
+	t.Parallel()
+	over(t, servers, func(t *testing.T, s setUp) {
+		open := s.opener(t)
+		storetest.RunLimiter(t, storetest.Config{New: func(t testing.TB) storage.Store { return open(t) }, Unit: unit})
+	})
+}
+
+func TestLimiterConformanceOfSQLite(t *testing.T) {
+	t.Parallel()
+	over(t, inProcess, func(t *testing.T, s setUp) {
+		open := s.opener(t)
+		storetest.RunLimiter(t, storetest.Config{New: func(t testing.TB) storage.Store { return open(t) }, Unit: unit, Wrap: synctest.Test})
+	})
+}
+
+// A sweep removes the count of a scope that has had no key for long, and no other one.
+func TestSweepRemovesCounts(t *testing.T) {
+	t.Parallel()
+	over(t, inProcess, func(t *testing.T, s setUp) {
+		synctest.Test(t, func(t *testing.T) {
+			store, db := s.open(t)
+			for scope, ttl := range []time.Duration{time.Minute, 24 * time.Hour} {
+				place := storage.Place{Scope: fmt.Sprintf("%064x", scope), Token: storage.NewToken()}
+				_, err := store.Admit(t.Context(), place, ttl, storage.ScopeLimit{InFlight: 1, NewKeys: 1, Window: time.Minute})
+				must(t, err)
+			}
+			time.Sleep(3 * time.Hour) //nolint:forbidigo // in a bubble
+			sweeps(t, store, 1)
+			counts(t, db, 1, `SELECT count(*) FROM oncekey_records`)
+		})
 	})
 }

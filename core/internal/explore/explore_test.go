@@ -3,8 +3,10 @@ package explore
 import (
 	"cmp"
 	"fmt"
+	"log/slog"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -257,4 +259,12 @@ func difference(first, second string) string {
 		}
 	}
 	return fmt.Sprintf("%d lines and %d", len(a), len(b))
+}
+
+// TestMain runs the garbage collector rarely, because schedules are short. It drops
+// the lines that an engine logs when an Observer panics.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(800)
+	slog.SetDefault(slog.New(slog.DiscardHandler))
+	os.Exit(m.Run())
 }

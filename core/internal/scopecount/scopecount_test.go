@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/oncekey/oncekey/core/internal/scopecount"
 	"github.com/oncekey/oncekey/core/storage"
 )
@@ -53,3 +55,5 @@ func TestCountOfAClockThatWasSetBack(t *testing.T) {
 		t.Errorf("a day earlier Admit returned %+v", a)
 	}
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -1,13 +1,21 @@
 package postgrestest
 
 import (
+	"context"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/oncekey/oncekey/internal/testkit"
+	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
 )
 
 func TestKilledServerLeavesNobodyBehind(t *testing.T) {
@@ -71,5 +79,96 @@ func TestTakenPortIsRecognized(t *testing.T) {
 	second.port = first.port
 	if err := second.launch(); err == nil || !second.process.PortTaken() {
 		t.Errorf("a second server on the same port gives %v, want the port to be recognized as taken", err)
+	}
+}
+
+// orphaning makes this test binary start a server and wait for SIGKILL.
+const orphaning = "ONCEKEY_POSTGRESTEST_ORPHANING"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(orphaning) != "" {
+		server := Start(&serverproc.Lasting{})
+		fmt.Println("started", server.process.Pid(), server.folder)
+		select {}
+	}
+	goleak.VerifyTestMain(Main(m))
+}
+
+func TestServerDoesNotSurviveKilledTestBinary(t *testing.T) {
+	t.Parallel()
+	serverproc.Require(t, findPrograms)
+	executable, err := os.Executable()
+	testkit.Must(t, err)
+	command := exec.CommandContext(context.WithoutCancel(t.Context()), executable)
+	command.Env = append(os.Environ(), orphaning+"=yes")
+	parent := serverproc.Start(t, "orphaning", command)
+	started := parent.AwaitLine(regexp.MustCompile(`^started (\d+) (\S+)$`))
+	postmaster, err := strconv.Atoi(started[1])
+	testkit.Must(t, err)
+	orphan := &Server{t: t, folder: started[2]} // for the shared memory, which the killed test binary could not remove
+	t.Cleanup(func() { orphan.must("remove the data of", os.RemoveAll(orphan.folder)) })
+	t.Cleanup(orphan.removeSharedMemory)
+	family, err := children(postmaster)
+	testkit.Must(t, err)
+
+	parent.Kill()
+
+	if err := awaitGone(append(family, postmaster)); err != nil {
+		t.Errorf("%v: %d and its children %d", err, postmaster, family)
+	}
+}
+
+func TestVersionOlderThanTheOldestSupportedIsRefused(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ banner, complaint string }{
+		{"postgres (PostgreSQL) 13.0", ""},
+		{"postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)", ""},
+		{"postgres (PostgreSQL) 19devel", ""},
+		{"postgres (PostgreSQL) 12.22", "PostgreSQL 12.22 is too old: 13 is the oldest"},
+		{"postgres (PostgreSQL) 9.6.24", "too old"},
+		{"command not understood", "no version that can be read"},
+	}
+	for _, test := range tests {
+		err := checkVersion(test.banner)
+		if test.complaint == "" && err != nil {
+			t.Errorf("%q gives %v, want no error", test.banner, err)
+		}
+		if test.complaint != "" && (err == nil || !strings.Contains(err.Error(), test.complaint)) {
+			t.Errorf("%q gives %v, want %q", test.banner, err, test.complaint)
+		}
+	}
+}
+
+func TestMissingProgramsSayWhatToInstall(t *testing.T) {
+	t.Parallel()
+	_, err := locate(t.TempDir(), nil)
+	if err == nil || !strings.Contains(err.Error(), "apt-get install postgresql") {
+		t.Errorf("the error is %v, want the name of the package to install", err)
+	}
+}
+
+func TestHighestVersionComesFirst(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	for _, version := range []string{"9", "17", "16"} {
+		testkit.Must(t, os.MkdirAll(filepath.Join(root, version, "bin"), 0o700))
+	}
+	var want []string
+	for _, version := range []string{"17", "16", "9"} {
+		want = append(want, filepath.Join(root, version, "bin"))
+	}
+	if found := installed([]string{filepath.Join(root, "*", "bin")}); !slices.Equal(found, want) {
+		t.Errorf("the folders are %q", found)
+	}
+}
+
+func TestProgramThatDoesNotRun(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	for _, name := range []string{"initdb", "postgres", "createdb", "pg_basebackup"} {
+		testkit.Must(t, os.WriteFile(filepath.Join(folder, name), []byte("#!/bin/false\n"), 0o700))
+	}
+	if _, err := locate(folder, nil); err == nil || !strings.Contains(err.Error(), "--version") {
+		t.Errorf("the error is %v, want the name of the program", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
+	"go.uber.org/goleak"
 
 	"github.com/oncekey/oncekey/adapters/openapi"
 	"github.com/oncekey/oncekey/internal/testkit"
@@ -88,3 +89,5 @@ func codes(t *testing.T, o *openapi3.Operation) map[string][]string {
 }
 
 func created(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -2,10 +2,13 @@ package availability
 
 import (
 	"fmt"
+	"os"
 	"testing"
 	"time"
 
+	"github.com/oncekey/oncekey/core/internal/system/service"
 	"github.com/oncekey/oncekey/core/internal/system/soak"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // before and after are how long the load runs before an event, and after both services serve
@@ -43,4 +46,27 @@ func TestSoakAvailability(t *testing.T) {
 	for _, o := range outcomes {
 		fmt.Fprintf(t.Output(), "%s: the guard refused %s\n", o.name, o.refusals())
 	}
+}
+
+func TestMain(m *testing.M) {
+	if os.Getenv(redisURL) != "" {
+		service.Quiet()
+		if err := serve(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	service.Main(m)
+}
+
+const patience = service.Patience
+
+func poll(limit time.Duration, condition func() bool) bool { return testkit.Poll(limit, condition) }
+
+// wait lets the load run, or an outage last. Nothing is judged by it.
+func wait(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	<-timer.C
 }

@@ -11,7 +11,12 @@ import (
 	"strings"
 	"testing"
 
+	_ "github.com/go-sql-driver/mysql"
+	"go.uber.org/goleak"
+
 	"github.com/oncekey/oncekey/internal/testkit"
+	mysqltest "github.com/oncekey/oncekey/internal/testkit/mysql"
+	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
 )
 
 const (
@@ -198,3 +203,5 @@ func (u user) sums() int {
 	testkit.Must(u.t, err)
 	return bytes.Count(text, []byte("\n"))
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(mysqltest.Main(postgrestest.Main(m))) }

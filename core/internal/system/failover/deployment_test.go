@@ -11,6 +11,7 @@ import (
 	"github.com/oncekey/oncekey/core/internal/system/service"
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/internal/testkit"
+	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
 	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
 
@@ -160,4 +161,18 @@ func (d *deployment) keys(name string, doomed bool) func() string {
 			}
 		}
 	}
+}
+
+func TestMain(m *testing.M) { service.Main(postgrestest.Main(m)) }
+
+// heavy bounds the concurrent tests with half a dozen servers each. With more of them, busy
+// servers would look dead.
+var heavy = make(chan struct{}, 2)
+
+// takeTurn waits until the test may start its servers. They are stopped before the next
+// test's turn.
+func takeTurn(t *testing.T) {
+	t.Helper()
+	heavy <- struct{}{}
+	t.Cleanup(func() { <-heavy })
 }

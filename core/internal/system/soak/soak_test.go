@@ -2,6 +2,7 @@ package soak
 
 import (
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"runtime"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core/internal/explore"
+	"github.com/oncekey/oncekey/core/internal/system/service"
 	"github.com/oncekey/oncekey/internal/testkit"
 )
 
@@ -172,4 +174,9 @@ func (s *setting) judge(seed uint64) (found []explore.Violation, timeline func()
 		fmt.Fprintf(&b, "repeat the plan first: ONCEKEY_SEED=%d go test ./core/internal/system/soak -run 'TestSoak$' -v\n", seed)
 		return b.String()
 	}, nil
+}
+
+func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.DiscardHandler))
+	service.Main(m)
 }
