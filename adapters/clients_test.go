@@ -16,6 +16,7 @@ import (
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -244,9 +245,7 @@ func TestShuttingDown(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {
 		s := m.start(t, program{})
-		if err := s.engine.Shutdown(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, s.engine.Shutdown(t.Context()))
 		s.refuses(payment("k"), http.StatusServiceUnavailable, problem.ShuttingDown)
 	})
 }

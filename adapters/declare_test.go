@@ -71,9 +71,7 @@ func TestPlacesOfDeclarations(t *testing.T) {
 	errs = append(errs, idemgin.Mount(router, onGin, &struct {
 		Pay gin.HandlerFunc `route:"POST /payments" idempotency:""`
 	}{handler}))
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(errs...))
 	routes := engine.Routes()
 	for i, below := range []int{1, 2, 3, 4, 7, 8, 9, 10} {
 		want := fmt.Sprintf("adapters/declare_test.go:%d", line+below)

@@ -126,9 +126,7 @@ func TestEndpointsOfMountedGroups(t *testing.T) {
 			var engine *core.Engine
 			s := everywhere(t, func(e *core.Engine) http.Handler {
 				router, err := declare(e)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				engine = e
 				mux := http.NewServeMux()
 				mux.Handle("/", router)

@@ -13,6 +13,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -79,9 +80,7 @@ func hangUpOn(client *server, ended <-chan error) {
 	ctx, hangUp := context.WithCancel(request.Context())
 	defer hangUp()
 	answer, err := client.Client().Do(request.WithContext(ctx))
-	if err != nil {
-		client.Fatal(err)
-	}
+	testkit.Must(client, err)
 	defer answer.Body.Close()
 	if _, err := io.ReadFull(answer.Body, make([]byte, 5)); err != nil {
 		client.Fatal(err)

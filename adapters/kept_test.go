@@ -48,9 +48,7 @@ func TestRecordsNameTheirRoute(t *testing.T) {
 			t.Fatalf("the store has %v, %v", keys, err)
 		}
 		record, err := store.Lookup(t.Context(), keys.Entries[0].Key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		want := storage.Origin{Route: s.events.of(event.Completed)[0].route, Holder: "pod-1", KeyHash: event.KeyHash("k"), Program: record.Origin.Program}
 		if record.Origin != want || want.Route == "" {
 			t.Errorf("the record comes from %+v, want %+v", record.Origin, want)

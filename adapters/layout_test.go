@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 const module = "github.com/oncekey/oncekey/"
@@ -133,9 +135,7 @@ func TestAdaptersStaySmall(t *testing.T) {
 				continue
 			}
 			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			for line := range bytes.Lines(text) {
 				if line = bytes.TrimSpace(line); len(line) > 0 && !bytes.HasPrefix(line, []byte("//")) {
 					lines++

@@ -16,15 +16,14 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // relaying is a handler that passes a request on to an upstream.
 func relaying(t *testing.T, upstream http.HandlerFunc) http.HandlerFunc {
 	t.Helper()
 	target, err := url.Parse(serve(t, upstream, false).URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	proxy := httputil.NewSingleHostReverseProxy(target)
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -24,13 +25,9 @@ import (
 func (s *server) exchangeRaw(head, body string) (status int, code string, err error) {
 	s.Helper()
 	conn, err := new(net.Dialer).DialContext(s.Context(), "tcp", s.Listener.Addr().String())
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, conn.SetDeadline(time.Now().Add(time.Minute)))
 	wrote := make(chan error, 1)
 	go func() {
 		_, err := io.WriteString(conn, head+body)
@@ -164,9 +161,7 @@ func TestRefusalKeepsTheConnection(t *testing.T) {
 			}
 			_, _ = io.Copy(io.Discard, answer.Body)
 			request := client.request(http.MethodPost)
-			if err := request.Write(conn); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, request.Write(conn))
 			var err error
 			if answer, err = http.ReadResponse(reader, request); err != nil {
 				t.Fatal(err)
@@ -179,18 +174,12 @@ func TestRefusalKeepsTheConnection(t *testing.T) {
 func (s *server) upload(request string) *http.Response {
 	s.Helper()
 	conn, err := new(net.Dialer).DialContext(s.Context(), "tcp", s.Listener.Addr().String())
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	s.Cleanup(func() { conn.Close() })
 	io.WriteString(conn, request)
-	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, conn.(*net.TCPConn).CloseWrite())
 	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	s.Cleanup(func() { answer.Body.Close() })
 	return answer
 }

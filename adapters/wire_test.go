@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // server serves a handler over real connections.
@@ -59,9 +60,7 @@ type seen struct {
 func (s *server) request(method string) *http.Request {
 	s.Helper()
 	r, err := http.NewRequestWithContext(s.Context(), method, s.URL+"/payments", strings.NewReader(amount))
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept-Encoding", "identity") // keeps the client from decoding the body
 	r.Header.Set(core.KeyHeader, "k")
@@ -126,19 +125,13 @@ func shorten(v any) string {
 func (s *server) dial(ctx context.Context) (net.Conn, *bufio.Reader, *http.Response) {
 	s.Helper()
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", s.Listener.Addr().String())
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	s.Cleanup(func() { conn.Close() })
 	r := s.request(http.MethodPost)
-	if err := r.Write(conn); err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, r.Write(conn))
 	reader := bufio.NewReader(conn)
 	answer, err := http.ReadResponse(reader, r)
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	return conn, reader, answer
 }
 

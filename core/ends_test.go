@@ -26,9 +26,7 @@ var endings = map[event.Result]string{
 func TestWhichResultsEndTheirRun(t *testing.T) {
 	t.Parallel()
 	source, err := os.ReadFile("event/event.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	results := regexp.MustCompile(`(?m)^\t\w+\s+Result = "(\w+)"`).FindAllSubmatch(source, -1)
 	if len(results) < 25 {
 		t.Fatalf("found %d results in event.go", len(results))

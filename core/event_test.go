@@ -35,9 +35,7 @@ func logged(t *testing.T, handle http.HandlerFunc, requests ...*http.Request) (s
 	var lines []map[string]any
 	for line := range strings.Lines(text) {
 		var entry map[string]any
-		if err := json.Unmarshal([]byte(line), &entry); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, json.Unmarshal([]byte(line), &entry))
 		lines = append(lines, entry)
 	}
 	return text, lines

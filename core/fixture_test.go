@@ -106,9 +106,7 @@ func engineOf(t *testing.T, store storage.Store, options ...core.Option) *core.E
 func engineFor(t *testing.T, store storage.Store, scope core.Scope, options ...core.Option) *core.Engine {
 	t.Helper()
 	engine, err := core.New(store, scope, options...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { abort(engine) })
 	return engine
 }

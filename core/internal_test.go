@@ -172,9 +172,7 @@ func beginWaiters(t *testing.T, option policy.Option) (w waitersOf) {
 	store := memstore.New()
 	engine := func() *Engine {
 		e, err := New(store, SharedScope, WithObserver(event.Log(slog.New(slog.DiscardHandler))))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return e
 	}
 	w.here, w.elsewhere = engine(), engine()

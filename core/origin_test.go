@@ -82,9 +82,7 @@ func TestOriginFitsIntoARecord(t *testing.T) {
 		store := &recording{Store: memstore.New()}
 		engine := engineOf(t, store, core.WithInstance(given), core.WithTrace(func(context.Context) string { return given }))
 		_, _, err := core.Do(t.Context(), engine, core.Call{Scope: "s", Name: given, Key: "k"}, func(context.Context) (int, error) { return 1, nil })
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		got, short := store.claims[0].Origin, want[:min(len(want), 100)]
 		if got.Route != want || got.Holder != short || got.Trace != short {
 			t.Errorf("%.20q: the origin is %+v, want the route %q and holder and trace %q", given, got, want, short)

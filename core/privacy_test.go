@@ -52,9 +52,7 @@ func newOutside(tb testing.TB, handler http.HandlerFunc) *outside {
 	o := &outside{}
 	logger := slog.New(slog.NewTextHandler(&o.log, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: withoutNoise}))
 	engine, err := core.New(memstore.New(), core.ScopeBy(bearer), core.WithDiffers(), core.WithObserver(event.Log(logger)))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testkit.Must(tb, err)
 	// A busy machine must not put off a settlement: its lines would come while the log is read.
 	o.handler = engine.Handler(handler, policy.LockTTL(time.Hour), policy.StoreTimeout(time.Minute))
 	return o

@@ -13,6 +13,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -105,8 +106,6 @@ func TestShutdownWithoutWork(t *testing.T) {
 	for range 20 { // a select takes either of two ready channels
 		s := newService(t, newFaultyStore(), created)
 		wantFirst(t, s.post(t.Context(), "k", payment))
-		if err := s.Shutdown(ended); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, s.Shutdown(ended))
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncekey/oncekey/core/internal/wire"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // discardWriter is a connection without cost.
@@ -49,9 +50,7 @@ func benchmarkCapture(b *testing.B, outer http.Header) {
 		_, _ = w.Write(body)
 	})
 	engine, err := New(struct{ storage.Store }{}, SharedScope) // the store is never called
-	if err != nil {
-		b.Fatal(err)
-	}
+	testkit.Must(b, err)
 	r := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "/", http.NoBody)
 	run := new(execution)
 	run.run.identity = &identity{shared: &engine.shared, route: engine.defaults}

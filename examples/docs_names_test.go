@@ -16,6 +16,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // Every code has its heading in problems.md, the target of the problem's type.
@@ -29,9 +30,7 @@ func TestEveryCodeHasItsHeading(t *testing.T) {
 		}
 	}
 	engine, err := core.New(memstore.New(), core.SharedScope)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	w := httptest.NewRecorder()
 	engine.Handler(http.HandlerFunc(pay)).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/payments", nil))
 	var p problem.Problem
@@ -95,9 +94,7 @@ func TestNamedTestsExist(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	named := regexp.MustCompile("`((?:\\w+: )?Test\\w+)`")
 	for _, p := range pages(t) {
 		for _, match := range named.FindAllStringSubmatch(p.text, -1) {
@@ -112,9 +109,7 @@ func TestNamedTestsExist(t *testing.T) {
 func TestNamedTargetsExist(t *testing.T) {
 	t.Parallel()
 	makefile, err := os.ReadFile("../Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	named := regexp.MustCompile("(?:`|\n)make ([a-z-]+)")
 	for _, p := range pages(t) {
 		for _, match := range named.FindAllStringSubmatch(p.text, -1) {

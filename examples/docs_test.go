@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // repository is the public address of the repository.
@@ -36,9 +38,7 @@ func pages(t *testing.T) []page {
 func readPage(t *testing.T, path string) page {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return page{path, "\n" + string(text)}
 }
 
@@ -72,18 +72,14 @@ func TestSnippetsAreCompiled(t *testing.T) {
 		}
 		return read(path)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, pattern := range []string{"../core/example*_test.go", "../core/*/example*_test.go", "../adapters/*/example*_test.go"} {
 		paths, err := filepath.Glob(pattern)
 		if err != nil || len(paths) == 0 {
 			t.Fatalf("no package has Examples like %s, %v", pattern, err)
 		}
 		for _, path := range paths {
-			if err := read(path); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, read(path))
 		}
 	}
 	count := 0

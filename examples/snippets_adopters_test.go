@@ -24,6 +24,7 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -82,9 +83,7 @@ func signInGin(c *gin.Context) {
 func TestScopeOfTheProgramsOwnSignIn(t *testing.T) {
 	t.Parallel()
 	engine, err := core.New(memstore.New(), core.ScopeBy(signedIn))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	gin.SetMode(gin.TestMode)
 	routers := map[string]http.Handler{}
 	{

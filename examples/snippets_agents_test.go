@@ -21,6 +21,7 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -63,18 +64,12 @@ func TestServeAProtocolOverMCP(t *testing.T) {
 		ran = true
 		return &mcp.CallToolResult{}, nil
 	})
-	if err := serveAdCP(server, memstore.New()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, serveAdCP(server, memstore.New()))
 	clientSide, serverSide := mcp.NewInMemoryTransports()
 	serving, err := server.Connect(t.Context(), serverSide, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	session, err := mcp.NewClient(&mcp.Implementation{Name: "agent"}, nil).Connect(t.Context(), clientSide, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer func() {
 		_ = session.Close()
 		_ = serving.Wait()

@@ -19,6 +19,7 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/examples/internal/browsertest"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // scripts are the snippets of docs/clients.md for a page: a client, and the code that keeps its key.
@@ -68,9 +69,7 @@ func newBrokenNetwork(t *testing.T, faults ...fault) *brokenNetwork {
 	s := &brokenNetwork{}
 	s.reset(faults...)
 	engine, err := core.New(memstore.New(), core.SharedScope, core.WithObserver(event.Log(slog.New(slog.DiscardHandler))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	s.Handler = engine.Handler(http.HandlerFunc(s.pay))
 	return s
 }

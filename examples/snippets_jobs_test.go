@@ -12,6 +12,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // consumer works through a queue as it would through a production queue. Several goroutines may share a consumer.
@@ -191,9 +192,7 @@ func TestBreakAfterTheCharge(t *testing.T) {
 			var consumers []*consumer
 			for range 2 {
 				engine, err := core.New(store, core.SharedScope)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				consumers = append(consumers, &consumer{engine: engine, charge: func(ctx context.Context, o order) (Receipt, error) {
 					if _, err := cashier.charge(ctx, o); err != nil {
 						return Receipt{}, err

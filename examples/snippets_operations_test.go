@@ -18,6 +18,7 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -46,9 +47,7 @@ func TestReconcileOfTheDocs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		engine, err := core.New(memstore.New(), core.ScopeBy(userID))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		provider := make(ledger)
 		handler := engine.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			provider[core.DeriveKey(r.Context(), "charge")] = []byte(`{"id":1}`)
@@ -58,9 +57,7 @@ func TestReconcileOfTheDocs(t *testing.T) {
 		sent(t, handler, "k")
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 		defer cancel()
-		if err := reconcile(ctx, engine, provider); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, reconcile(ctx, engine, provider))
 		if w := sent(t, handler, "k"); w.Code != http.StatusCreated || w.Body.String() != `{"id":1}` || w.Header().Get("X-Idempotent-Replay") != "true" {
 			t.Errorf("got %d %s", w.Code, w.Body)
 		}
@@ -75,9 +72,7 @@ func TestRunsOfAKeyInTheLog(t *testing.T) {
 	engine, err := core.New(memstore.New(), core.ScopeBy(userID), core.WithObserver(
 		event.Log(logger, event.LogAt(slog.LevelInfo, event.Execute, event.Replay)), // one line for each run, when it begins, and for each replay
 	))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	runs := 0
 	handler := engine.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch runs++; runs {
@@ -145,9 +140,7 @@ func TestFromTheAccessLogToTheRecord(t *testing.T) {
 	logger := slog.New(slog.NewTextHandler(&lines, nil))
 	store := memstore.New()
 	engine, err := core.New(store, core.ScopeBy(userID), core.WithObserver(toAccessLog{event.Log(logger)}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	handler := accessLog(logger, engine.Handler(http.HandlerFunc(pay), policy.Required(false)))
 	payTwice(t, handler, "/payments")
 	handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/payments", http.NoBody))

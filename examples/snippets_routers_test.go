@@ -16,15 +16,14 @@ import (
 	idemgin "github.com/oncekey/oncekey/adapters/gin"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
 func newEngine(t *testing.T) *core.Engine {
 	t.Helper()
 	engine, err := core.New(memstore.New(), core.ScopeBy(userID))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return engine
 }
 

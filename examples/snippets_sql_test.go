@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncekey/oncekey/core/sqlstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 type payment struct {
@@ -47,9 +48,7 @@ func payBySQLX(ctx context.Context, pool *sqlx.DB, amount int64) error {
 func TestToolsUseTheTransaction(t *testing.T) {
 	t.Parallel()
 	db, err := sql.Open("sqlite", ":memory:")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer db.Close()
 	db.SetMaxOpenConns(1)
 	if _, err := db.ExecContext(t.Context(), `CREATE TABLE payments (id INTEGER PRIMARY KEY, amount INTEGER)`); err != nil {
@@ -57,9 +56,7 @@ func TestToolsUseTheTransaction(t *testing.T) {
 	}
 	for _, commits := range []bool{false, true} {
 		tx, err := db.BeginTx(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		handler := storage.WithTransaction(t.Context(), tx)
 		if err := payByGORM(handler, 100); err != nil {
 			t.Errorf("GORM: %v", err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncekey/oncekey/adapters/openapi"
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -18,17 +19,13 @@ import (
 func TestDocumentOfStripesProblems(t *testing.T) {
 	t.Parallel()
 	table, err := policy.NewTable(policy.Row("POST /v1/charges"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	document, declared := []byte(`{"openapi":"3.1.0","info":{"title":"charges","version":"1"}}`), table.Declarations()
 	describe := func() error {
 		document, err = openapi.Merge(document, declared, openapi.ProblemWriter(writeStripeProblem))
 		return err
 	}
-	if err := describe(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, describe())
 	responses := gjson.GetBytes(document, "components.responses")
 	if got, want := responses.Get("@keys").Raw, `["Idempotency400KeyMissing","Idempotency401","Idempotency409","Idempotency413","Idempotency422","Idempotency429","Idempotency500"]`; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)

@@ -21,6 +21,7 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 const (
@@ -83,9 +84,7 @@ func guardForStripe(t *testing.T, handle http.HandlerFunc) http.Handler {
 	t.Helper()
 	store, account := memstore.New(), func(*http.Request) (string, error) { return "acct_1", nil }
 	engine, err := core.New(store, core.ScopeBy(account), core.WithProblemWriter(writeStripeProblem))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return engine.Handler(handle)
 }
 

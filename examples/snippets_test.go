@@ -26,6 +26,7 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 	"github.com/oncekey/oncekey/policy/tablefile"
 )
@@ -78,9 +79,7 @@ func TestStart(t *testing.T) {
 		router = r
 		return nil
 	}
-	if err := start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, start())
 	payTwice(t, router, "/payments")
 }
 
@@ -98,9 +97,7 @@ func TestDeclaredInOnePlace(t *testing.T) {
 		t.Fatalf("policy.md has %d table files, or the file cannot be written", len(files))
 	}
 	engine, err := core.New(memstore.New(), core.ScopeBy(userID))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	r, idem := chi.NewRouter(), idemchi.New(engine)
 	declare := func() error {
 		table, err := tablefile.Read("idempotency.yaml") // or policy.NewTable(policy.Row("POST /refunds", policy.TTLHours(48)))
@@ -120,9 +117,7 @@ func TestDeclaredInOnePlace(t *testing.T) {
 		}
 		return report.Err() // a row that matches no route
 	}
-	if err := declare(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, declare())
 	payTwice(t, r, "/payments")
 	payTwice(t, r, "/refunds")
 }
@@ -138,9 +133,7 @@ func TestDescribe(t *testing.T) {
 		document, err = openapi.Merge(document, declared) // the text of openapi.json, and the new text
 		return err
 	}
-	if err := describe(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, describe())
 	if !gjson.GetBytes(document, "paths./payments.post.responses.422").Exists() {
 		t.Errorf("the document does not describe the problems of POST /payments: %s", document)
 	}
@@ -163,9 +156,7 @@ func (p *providerStub) Charge(_ context.Context, key string, o order) (Receipt, 
 func TestCallAFunction(t *testing.T) {
 	t.Parallel()
 	engine, err := core.New(memstore.New(), core.SharedScope)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	ctx, provider := t.Context(), &providerStub{}
 	message := struct {
 		ID    string
@@ -221,14 +212,10 @@ func TestCallOthers(t *testing.T) {
 func TestInOneTransaction(t *testing.T) {
 	t.Parallel()
 	pool, err := pgxpool.New(t.Context(), "postgres://nobody@127.0.0.1:1/none")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer pool.Close()
 	engine, err := core.New(pgstore.New(pool), core.ScopeBy(userID))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	r, idem := chi.NewRouter(), idemchi.New(engine)
 	r.With(idem.Policy(pgstore.Transactional())).Post("/transfers", func(w http.ResponseWriter, r *http.Request) {
 		tx, err := pgstore.Tx(r.Context()) // a pgx.Tx of the store's pool; the engine commits it, with the response
@@ -253,9 +240,7 @@ func TestLineForEachRequest(t *testing.T) { //nolint:paralleltest // it changes 
 	slog.SetDefault(slog.New(slog.NewTextHandler(&out, nil)))
 	defer slog.SetDefault(before)
 	silent, err := core.New(memstore.New(), core.ScopeBy(userID))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	payTwice(t, silent.Handler(http.HandlerFunc(pay)), "/payments")
 	if out.Len() > 0 {
 		t.Errorf("logged %s", out.String())
@@ -284,9 +269,7 @@ func TestMeasure(t *testing.T) {
 		guard = engine
 		return err
 	}
-	if err := measure(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, measure())
 	payTwice(t, guard.Handler(http.HandlerFunc(pay)), "/payments")
 }
 
@@ -296,9 +279,7 @@ func TestNameTheTrace(t *testing.T) {
 	store := memstore.New()
 	observer := event.Log(slog.New(slog.DiscardHandler))
 	engine, err := core.New(store, core.ScopeBy(userID), core.WithObserver(observer), core.WithTrace(idemotel.TraceOf))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	span := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}})
 	ctx := trace.ContextWithSpanContext(t.Context(), span)
 	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/payments", strings.NewReader(`{"amount":1}`))

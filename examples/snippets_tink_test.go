@@ -17,13 +17,12 @@ import (
 	"github.com/oncekey/oncekey/core/sealedstore"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/storetest"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 func must(t testing.TB, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 }
 
 // The docs of sealedstore use key sets of Tink (https://github.com/tink-crypto/tink-go).

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/oncekey/oncekey/fingerprint"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // paymentOf returns a JSON document of about size bytes, as clients send
@@ -61,9 +62,7 @@ func without(value any, excluded string) any {
 
 func BenchmarkOf(b *testing.B) {
 	exclusion, err := fingerprint.Exclude("timestamp", "meta.trace.id", "items.*.nonce")
-	if err != nil {
-		b.Fatal(err)
-	}
+	testkit.Must(b, err)
 	for _, size := range []struct {
 		name  string
 		bytes int

@@ -77,9 +77,7 @@ func TestClassifyByLists(t *testing.T) {
 		"a status above 599 is in no list":   {[]policy.Option{policy.Keep("5xx")}, of(600), deleteKey},
 	}, func(t *testing.T, c row) {
 		p, err := policy.New(c.opts...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if got := p.Classify(c.outcome); got != c.want {
 			t.Errorf("%+v is %v, want %v", c.outcome, got, c.want)
 		}

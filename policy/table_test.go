@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -20,9 +21,7 @@ func TestTable(t *testing.T) {
 		policy.Row("TOOL shop/create_order-v2.1", policy.TTLHours(48)),
 		policy.Row("TOOL "+strings.Repeat("t", 128)),
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	rows := table.Declarations()
 	var seen []string
 	for _, row := range rows {

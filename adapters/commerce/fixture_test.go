@@ -22,6 +22,7 @@ import (
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -90,9 +91,7 @@ func open(t testing.TB, profile commerce.Profile, store storage.Store, mount fun
 	client := core.ScopeBy(func(r *http.Request) (string, error) { return r.Header.Get("Authorization"), nil })
 	options := append(append(profile.Options(), core.WithObserver(event.Log(slog.New(slog.DiscardHandler)))), more...)
 	engine, err := core.New(store, client, options...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() {
 		ended, end := context.WithCancel(context.Background())
 		end()

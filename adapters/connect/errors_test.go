@@ -20,6 +20,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -120,9 +121,7 @@ func TestReplayedErrorsAreNotRepeated(t *testing.T) {
 		interceptor, err := idemconnect.ClientInterceptor(idemconnect.ClientOptions{
 			Backoff: time.Millisecond, OnRetry: func(idemconnect.Retry) { attempts++ },
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		call := failingWith(t, connect.NewError(connect.CodeInternal, errors.New("charged, and then lost")), append(opts, connect.WithInterceptors(interceptor))...)
 		if r := call("k"); !r.Replayed() || attempts != 1 {
 			t.Errorf("%s: got %v %v after %d repetitions, want the stored error after one", name, r.Status, r.Metadata, attempts)

@@ -16,15 +16,14 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
 func mustTable(t *testing.T, rows ...policy.TableRow) *policy.Table {
 	t.Helper()
 	table, err := policy.NewTable(rows...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return table
 }
 

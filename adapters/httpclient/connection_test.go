@@ -129,9 +129,7 @@ func TestEmptyBodyHasALength(t *testing.T) {
 	t.Parallel()
 	server := startServer(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.ContentLength) }, startHTTP2)
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, io.MultiReader())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	send(transportTo(t, server.Client().Transport), request).expect(t, http.StatusOK, "0")
 }
 

@@ -18,9 +18,7 @@ import (
 func orders(t *testing.T, handle func(context.Context)) func(key string) {
 	t.Helper()
 	engine, err := core.New(memstore.New(), core.SharedScope)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() {
 		if err := engine.Shutdown(context.Background()); err != nil {
 			t.Error(err)

@@ -100,9 +100,7 @@ func TestRedirectKeepsTheTimeOfTheKey(t *testing.T) {
 		}}
 		orders(t, func(ctx context.Context) {
 			response, err := client.Do(call(ctx, http.MethodPost, "http://shop.test/a", ""))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			response.Body.Close()
 		})("017f22e2-79b0-7cc3-98c4-dc0c0c07398f")
 		if len(sent) != 2 || sent[0] != outer || sent[1] != row.want {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/oncekey/oncekey/adapters/httpclient"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // breaking is a server that responds to the first request of every connection. It executes
@@ -74,9 +75,7 @@ func (b *breaking) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (b *breaking) request(t *testing.T, body string) *http.Request {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.URL, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return request
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // tailing is a page whose process remembers five events.
@@ -25,9 +26,7 @@ func newTailing(t *testing.T) *tailing {
 	t.Helper()
 	s := &tailing{T: t, events: Remember(silent{}, 5)}
 	engine, err := core.New(memstore.New(), core.SharedScope, core.WithObserver(s.events))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	operator := func(*http.Request) (Operator, error) { return Operator{Name: "m.ortiz", May: Read}, nil }
 	if s.page, err = New(engine, operator, Remembered(s.events)); err != nil {
 		t.Fatal(err)

@@ -20,6 +20,7 @@ import (
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -142,9 +143,7 @@ func TestUnavailable(t *testing.T) {
 	call(t, inMemory("2026-07-28")(t, down.server, newClient(nil)), keyed("k1", 5)).wantProblem(t, problem.StoreUnavailable, `"retry_after":1`)
 	stopping := newShop(t, setup{})
 	session := inMemory("2026-07-28")(t, stopping.server, newClient(nil))
-	if err := stopping.engine.Shutdown(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, stopping.engine.Shutdown(t.Context()))
 	call(t, session, keyed("k1", 5)).wantProblem(t, problem.ShuttingDown, `"retry_after":1`)
 	down.wantRuns(t, 0)
 	stopping.wantRuns(t, 0)

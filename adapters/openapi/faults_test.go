@@ -197,9 +197,7 @@ func FuzzMerge(f *testing.F) {
 		}
 		paths := namesOf(gjson.GetBytes(merged, "paths"))
 		fragment, err := openapi.Document(table.Declarations())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		for _, template := range namesOf(gjson.GetBytes(fragment, "paths")) {
 			if !slices.Contains(paths, template) && !strings.Contains(template, "{") {
 				t.Errorf("there is no path %q in %s", template, merged)

@@ -209,9 +209,7 @@ func TestCallsOfAProblemWriter(t *testing.T) {
 	}
 	_, err := openapi.Document(rows(t, policy.Row("PUT /a/{id:[0-9]+}"), policy.Row("POST /b", policy.KeyField("k")), policy.Row("POST /c", policy.ObserveOnly(true))),
 		openapi.ProblemWriter(write), openapi.KeyHeader("Request-Id"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, want := range []call{
 		{problem.KeyMissing, "PUT", "/a/{id}", "PUT /a/{id:[0-9]+}", "", "no-store", "Request-Id header is required"},
 		{problem.InProgress, "PUT", "/a/{id}", "PUT /a/{id:[0-9]+}", "1", "no-store", "Request in progress"},

@@ -52,9 +52,7 @@ func newTelemetry(t testing.TB, opts ...idemotel.Option) *telemetry {
 func (m *telemetry) collect() map[string]metricdata.Metrics {
 	m.Helper()
 	var all metricdata.ResourceMetrics
-	if err := m.reader.Collect(context.Background(), &all); err != nil {
-		m.Fatal(err)
-	}
+	testkit.Must(m, m.reader.Collect(context.Background(), &all))
 	byName := make(map[string]metricdata.Metrics)
 	for _, scope := range all.ScopeMetrics {
 		for _, metric := range scope.Metrics {

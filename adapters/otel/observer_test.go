@@ -19,6 +19,7 @@ import (
 
 	idemotel "github.com/oncekey/oncekey/adapters/otel"
 	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/internal/testkit/golden"
 )
 
@@ -142,9 +143,7 @@ func TestGlobalProviders(t *testing.T) { //nolint:paralleltest // it sets the gl
 	seen := globals()
 	seen.TB = t
 	late, err := idemotel.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	requests, spans := seen.total("idempotency.requests"), len(seen.ended())
 	early.Observe(t.Context(), event.Event{Result: event.Replay})
 	late.Observe(t.Context(), event.Event{Result: event.Replay})

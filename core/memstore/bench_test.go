@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 func BenchmarkFirstTime(b *testing.B) {
@@ -29,9 +30,7 @@ func BenchmarkFirstTime(b *testing.B) {
 		if err != nil || record != nil {
 			continue
 		}
-		if err := store.Complete(b.Context(), lease, res); err != nil {
-			b.Fatal(err)
-		}
+		testkit.Must(b, store.Complete(b.Context(), lease, res))
 	}
 }
 

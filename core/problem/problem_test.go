@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/internal/testkit/golden"
 )
 
@@ -28,9 +29,7 @@ func TestOnlyTemporaryProblemsAreRetried(t *testing.T) {
 func TestEveryCodeHasItsWords(t *testing.T) {
 	t.Parallel()
 	file, err := parser.ParseFile(token.NewFileSet(), "problem.go", nil, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var declared []string
 	ast.Inspect(file, func(node ast.Node) bool {
 		group, isGroup := node.(*ast.GenDecl)

@@ -225,9 +225,7 @@ func FuzzResult(f *testing.F) {
 			Header: storage.Header{{Op: storage.FieldOp(operation % 3), Name: name, Value: value}, {Name: value, Value: name}},
 		}
 		got, err := decode(encodeResult(l, res, someTime))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		want := storage.Record{
 			State: res.State, Fingerprint: l.Fingerprint, Digest: l.Digest, Attempt: l.Attempt, Status: res.Status, Header: res.Header, Body: got.record.Body,
 			Sketch: res.Sketch,

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/oncekey/oncekey/examples/bench/internal/load"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -39,17 +40,11 @@ func TestDocuments(t *testing.T) {
 // The shortest complete run: servers, arms, the file.
 func TestRun(t *testing.T) { //nolint:paralleltest // a comparison has the process to itself
 	file := filepath.Join(t.TempDir(), "result.md")
-	if err := os.WriteFile(file, []byte("before\n"+keptLine+"\nby hand\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(file, []byte("before\n"+keptLine+"\nby hand\n"), 0o600))
 	arguments := []string{"-rounds", "1", "-slice", "1ms", "-parts", "guarded,inprocess,openloop,sql", "-o", file}
-	if err := run(t.Context(), arguments); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, run(t.Context(), arguments))
 	written, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	result := string(written)
 	for _, want := range []string{
 		"# Benchmarks\n", "`go -C examples/bench run . -parts=guarded,inprocess,openloop,sql -rounds=1 -slice=1ms`",
@@ -76,13 +71,9 @@ func TestRun(t *testing.T) { //nolint:paralleltest // a comparison has the proce
 func TestRunOfSomeArms(t *testing.T) { //nolint:paralleltest // a comparison has the process to itself
 	file := filepath.Join(t.TempDir(), "result.md")
 	arguments := []string{"-rounds", "1", "-slice", "1ms", "-parts", "inprocess,openloop", "-arms", "^tutorial: (replay|first)$", "-o", file}
-	if err := run(t.Context(), arguments); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, run(t.Context(), arguments))
 	written, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	rows := regexp.MustCompile(`(?m)^\| (\S+: [a-z]+) \|`).FindAllStringSubmatch(string(written), -1)
 	if len(rows) != 3 || rows[0][1] != bareArm || rows[1][1] != "tutorial: first" || rows[2][1] != "tutorial: replay" {
 		t.Errorf("the arms are %q, want the first one and the two that match", rows)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // bench is a shop in a bubble, and the shopper in front of it.
@@ -22,9 +24,7 @@ func inShop(t *testing.T, test func(b *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s, err := newShop("shop-1", demoPace)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		defer s.close()
 		test(&bench{T: t, shop: s})
 	})

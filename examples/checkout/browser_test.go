@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/oncekey/oncekey/examples/internal/browsertest"
+	"github.com/oncekey/oncekey/internal/testkit"
 
 	"github.com/chromedp/chromedp"
 )
@@ -185,7 +186,5 @@ func takeScreenshot(t *testing.T) {
 	p.wantCharges(1, "Charged once")
 	p.Do(chromedp.Blur(`[data-scenario=kill-before-charge]`))
 	picture := browsertest.Get(p.Tab, chromedp.CaptureScreenshot())
-	if err := os.WriteFile(screenshotFile, picture, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(screenshotFile, picture, 0o644))
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/oncekey/oncekey/examples/internal/browsertest"
+	"github.com/oncekey/oncekey/internal/testkit"
 	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
 )
 
@@ -39,9 +40,7 @@ func startMortal(t *testing.T, addr string) (*mortal, *running) {
 		}
 	}
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	go m.server.Serve(listener) //nolint:errcheck // http.ErrServerClosed
 	t.Cleanup(m.die)
 	return m, &running{url: "http://" + listener.Addr().String()}

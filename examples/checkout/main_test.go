@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // quickPace is for tests in real time.
@@ -71,9 +73,7 @@ func (p *running) do(t testing.TB, method, path string, header http.Header) (sta
 		sent = strings.NewReader(`{"order":"1001","amount":3200}`)
 	}
 	request, err := http.NewRequestWithContext(ctx, method, p.url+path, sent)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for name := range header {
 		request.Header.Set(name, header.Get(name))
 	}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // patience bounds every wait. It is generous: only a failure takes that long.
@@ -38,16 +40,12 @@ func serveMerchant(t *testing.T, router string, change func(*backend)) *merchant
 	t.Helper()
 	s := settings{router: router, store: "memory", lockTTL: 30 * time.Second}
 	b, err := open(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if change != nil {
 		change(b)
 	}
 	handler, engines, err := newHandler(s, b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	server := httptest.NewServer(handler)
 	t.Cleanup(func() {
 		server.Close()
@@ -138,9 +136,7 @@ func (m *merchant) try(ctx context.Context, r request) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	sent, err := http.NewRequestWithContext(ctx, r.method, m.url+r.path, strings.NewReader(r.body))
-	if err != nil {
-		m.Fatal(err)
-	}
+	testkit.Must(m, err)
 	for name, value := range r.header {
 		if value != "" {
 			sent.Header.Set(name, value)
@@ -165,9 +161,7 @@ func (m *merchant) try(ctx context.Context, r request) (answer, error) {
 func (m *merchant) send(r request) answer {
 	m.Helper()
 	a, err := m.try(m.Context(), r)
-	if err != nil {
-		m.Fatal(err)
-	}
+	testkit.Must(m, err)
 	return a
 }
 
@@ -204,9 +198,7 @@ func (m *merchant) expectEffects(want effects) {
 		`SELECT count(*) FROM orders`:                           &got.orders,
 		`SELECT 1000 - stock FROM items WHERE items.id = 'mug'`: &got.mugs,
 	} {
-		if err := m.b.db.QueryRowContext(m.Context(), query).Scan(into); err != nil {
-			m.Fatal(err)
-		}
+		testkit.Must(m, m.b.db.QueryRowContext(m.Context(), query).Scan(into))
 	}
 	if got != want {
 		m.Errorf("the effects are %+v, want %+v", got, want)

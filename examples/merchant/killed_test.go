@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // points are the points of a completion at which a process is killed, in their order. The
@@ -111,14 +112,10 @@ func killedEach(t *testing.T, test func(m *merchant, router, file string, p purc
 			t.Run(protocol+" on "+router, func(t *testing.T) {
 				t.Parallel()
 				folder, err := os.MkdirTemp(os.Getenv("ONCEKEY_TEST_DATA"), "merchant-") //nolint:usetesting // in a folder that is chosen
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				file := filepath.Join(folder, "merchant.db")
 				b, err := open(t.Context(), settings{store: "sqlite", file: file})
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				t.Cleanup(func() {
 					if err := b.close(); err != nil {
 						t.Error(err)

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // The program prints the commands of the page docs/agents.md, and each response is that of the
@@ -21,9 +23,7 @@ import (
 func TestPage(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/agents.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	_, rest, found := strings.Cut(string(text), "```console\n$ ")
 	transcript, _, closed := strings.Cut(rest, "```")
 	if !found || !closed {
@@ -81,9 +81,7 @@ func startShown(t *testing.T, router string) *shownProgram {
 	lines := bufio.NewReader(stdout)
 	for range strings.Count(tour, "\n") {
 		line, err := lines.ReadString('\n')
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if address, is := strings.CutPrefix(line, "listening on http://"); is {
 			s.address = strings.TrimSpace(address)
 			s.url = "http://" + s.address
@@ -168,9 +166,7 @@ func (s *shownProgram) content(argument string) string {
 		return strings.Trim(argument, "'")
 	}
 	text, err := os.ReadFile(filepath.Clean(name))
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	return strings.TrimSpace(string(text))
 }
 

@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"strings"
 	"time"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // process is a merchant in a process of its own.
@@ -23,21 +25,15 @@ type process struct {
 func (m *merchant) launch(router, file, point string) *process {
 	m.Helper()
 	binary, err := os.Executable()
-	if err != nil {
-		m.Fatal(err)
-	}
+	testkit.Must(m, err)
 	command := exec.CommandContext(context.WithoutCancel(m.Context()), binary,
 		"-addr", "127.0.0.1:0", "-router", router, "-store", "sqlite", "-file", file, "-lock-ttl", "1s")
 	command.Env = append(os.Environ(), pointVariable+"="+point)
 	var log strings.Builder
 	command.Stderr = &log
 	output, err := command.StdoutPipe()
-	if err != nil {
-		m.Fatal(err)
-	}
-	if err := command.Start(); err != nil {
-		m.Fatal(err)
-	}
+	testkit.Must(m, err)
+	testkit.Must(m, command.Start())
 	p := &process{&merchant{T: m.T, b: m.b}, command, make(chan struct{}), make(chan struct{})}
 	listening := make(chan string, 1)
 	go func() {

@@ -9,14 +9,14 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 func readFile(t *testing.T, name string) []byte {
 	t.Helper()
 	file, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return file
 }
 
@@ -38,9 +38,7 @@ func TestPanelsOfAHealthyServiceSayZero(t *testing.T) {
 	file := readFile(t, "dashboard.json")
 	all := healthy(t)
 	empty, err := all.emptyPanels(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, one := range empty {
 		t.Error(one)
 	}
@@ -118,9 +116,7 @@ func TestPrometheusScrapesTheProgram(t *testing.T) {
 			} `yaml:"static_configs"`
 		} `yaml:"scrape_configs"`
 	}
-	if err := yaml.UnmarshalWithOptions(readFile(t, "prometheus.yaml"), &config, yaml.Strict()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, yaml.UnmarshalWithOptions(readFile(t, "prometheus.yaml"), &config, yaml.Strict()))
 	if !slices.Equal(config.RuleFiles, []string{"alerts.yaml"}) {
 		t.Errorf("the rules are %q, want alerts.yaml", config.RuleFiles)
 	}

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
@@ -65,14 +66,10 @@ func TestProgram(t *testing.T) {
 func send(t *testing.T, client *http.Client, method, url string, status int) string {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader("amount=42"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	r.Header.Set(core.KeyHeader, "key-1")
 	response, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode != status {

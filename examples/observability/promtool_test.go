@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // promtool runs Prometheus' own checker. Without it the test is skipped, or fails if the
@@ -47,9 +49,7 @@ func TestAlertsFire(t *testing.T) {
 func TestPanelsHaveValidExpressions(t *testing.T) {
 	t.Parallel()
 	var d dashboard
-	if err := json.Unmarshal(readFile(t, "dashboard.json"), &d); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal(readFile(t, "dashboard.json"), &d))
 	rules := "groups: [{name: dashboard, rules: ["
 	for _, mark := range d.Annotations.List {
 		rules += fmt.Sprintf("{record: name, expr: %q},\n", mark.Expr)
@@ -62,9 +62,7 @@ func TestPanelsHaveValidExpressions(t *testing.T) {
 	rules = strings.NewReplacer("$__rate_interval", "5m", "$__range", "1h").Replace(rules) + "]}]"
 	for text, valid := range map[string]bool{rules: true, strings.Replace(rules, "rate(", "rates(", 1): false} {
 		file := filepath.Join(t.TempDir(), "rules.yaml")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(file, []byte(text), 0o600))
 		if output, err := promtool(t, "check", "rules", "--lint=none", file); (err == nil) != valid {
 			t.Errorf("valid: %t, and promtool says: %v\n%s", valid, err, output)
 		}
@@ -81,9 +79,7 @@ func TestEveryAlertHasACase(t *testing.T) {
 			} `yaml:"promql_expr_test"`
 		}
 	}
-	if err := yaml.Unmarshal(readFile(t, "alerts.test.yaml"), &cases); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, yaml.Unmarshal(readFile(t, "alerts.test.yaml"), &cases))
 	var fired strings.Builder
 	for _, one := range cases.Tests {
 		for _, query := range one.Promql {

@@ -11,6 +11,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/handlertest"
 	"github.com/oncekey/oncekey/examples/payments/internal/shop"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // ledgerInWorld is the ledger with the faults of a run.
@@ -32,9 +33,7 @@ func (l ledgerInWorld) Add(ctx context.Context, b shop.Book, e shop.Entry) (in s
 func TestMoneyIsSafeToRetry(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/testing.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for router, build := range routers {
 		for path, b := range map[string]shop.Book{"/payments": shop.Charges, "/refunds": shop.Refunds} {
 			report := handlertest.Examine(t, func(w *handlertest.World) handlertest.Service {

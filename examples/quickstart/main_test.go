@@ -7,14 +7,13 @@ import (
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 func TestPayTwice(t *testing.T) {
 	t.Parallel()
 	engine, err := core.New(memstore.New(), core.ScopeBy(user), core.WithService("shop"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	guarded := engine.Handler(http.HandlerFunc(pay))
 	send := func(name string) (int, string, bool) {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/payments", nil)

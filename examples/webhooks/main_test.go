@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
@@ -21,9 +23,7 @@ func TestOneShipmentAnEvent(t *testing.T) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			var out bytes.Buffer
-			if err := run(&out, 50, seed); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, run(&out, 50, seed))
 			var events, deliveries, forged, calls, shipments int
 			if _, err := fmt.Sscanf(out.String(), "%d events, %d deliveries, %d forged, %d calls to the warehouse, %d shipments\n",
 				&events, &deliveries, &forged, &calls, &shipments); err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -121,9 +122,7 @@ func openBank(t *testing.T, of dialect, planted mistake) (*bank, *httptest.Serve
 	b.changed = sync.NewCond(&b.mu)
 	scope := core.ScopeBy(func(r *http.Request) (string, error) { return r.Header.Get("Authorization"), nil })
 	engine, err := core.New(memstore.New(), scope, append(of.options, core.WithObserver(event.Log(slog.New(slog.DiscardHandler))))...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	bare := http.Handler(http.HandlerFunc(b.pay))
 	endpoint := engine.Handler(bare, of.policy...)
 	if of.around != nil {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // The name of the user is no secret: the doctor's GRANT names it.
@@ -45,9 +47,7 @@ func TestFlagsBeatVariables(t *testing.T) {
 func TestSilentDatabase(t *testing.T) {
 	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it does not wait
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer silent.Close()
 	for _, args := range [][]string{{"sweep"}, {"migrate"}, {"migrate", "status"}, {"list"}} {
 		begin := time.Now()

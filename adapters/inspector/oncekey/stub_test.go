@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // stub is a page with one reply to every request.
@@ -144,9 +146,7 @@ func TestSteps(t *testing.T) {
 func TestNoColourInAFile(t *testing.T) {
 	t.Parallel()
 	file, err := os.Create(t.TempDir() + "/out")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer file.Close()
 	if coloured(file) {
 		t.Error("a file gets colours")

@@ -6,15 +6,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // Wrong flags are named, and no request is sent.
 func TestVerifyWrongUse(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "pay.json")
-	if err := os.WriteFile(file, []byte(`{"a":true}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(file, []byte(`{"a":true}`), 0o600))
 	for _, row := range []struct {
 		args []string
 		says string

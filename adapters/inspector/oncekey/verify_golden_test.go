@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // asDocumented runs a command line against a server, and returns the text of a golden file. The server has the address of
@@ -93,9 +95,7 @@ func startExample(t *testing.T) string {
 	if err == nil {
 		err = program.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() {
 		_ = program.Process.Kill()
 		_ = program.Wait() // by the signal

@@ -24,9 +24,7 @@ import (
 func raw(t *testing.T, speak func(net.Conn)) (address string) {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	go func() {
 		for {
 			conn, err := listener.Accept()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -58,9 +59,7 @@ type (
 // table is a policy.Table with the program's one guarded route.
 func (a *app) table() *policy.Table {
 	table, err := policy.NewTable(policy.Row("POST /payments", a.policy...))
-	if err != nil {
-		a.Fatal(err)
-	}
+	testkit.Must(a, err)
 	return table
 }
 

@@ -39,9 +39,7 @@ func (p program) start(t *testing.T, pay func(context.Context) error, opts ...po
 		c.store = p.store(t, c.app)
 	}
 	engine, err := core.New(c.store, core.SharedScope, core.WithObserver(silent{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { // background work ends with the test
 		ended, end := context.WithCancel(context.Background())
 		end()

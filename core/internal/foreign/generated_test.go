@@ -29,6 +29,7 @@ import (
 	"github.com/oncekey/oncekey/core/internal/foreign/ogenapi"
 	"github.com/oncekey/oncekey/core/internal/foreign/rpc"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -166,9 +167,7 @@ func (s ogenServer) CreatePayment(ctx context.Context, request *ogenapi.Order) (
 
 func onOgen(a *app) http.Handler {
 	server, err := ogenapi.NewServer(ogenServer{a})
-	if err != nil {
-		a.Fatal(err)
-	}
+	testkit.Must(a, err)
 	return a.engine.Handler(server, a.policy...)
 }
 
@@ -196,9 +195,7 @@ func onTwirp(a *app) http.Handler {
 
 func onGateway(a *app) http.Handler {
 	mux := runtime.NewServeMux()
-	if err := rpc.RegisterPaymentsHandlerServer(a.Context(), mux, rpcServer{app: a}); err != nil {
-		a.Fatal(err)
-	}
+	testkit.Must(a, rpc.RegisterPaymentsHandlerServer(a.Context(), mux, rpcServer{app: a}))
 	return a.engine.Handler(mux, a.policy...)
 }
 
@@ -210,14 +207,10 @@ func onRemoteGateway(a *app) http.Handler {
 	a.Cleanup(server.Stop)
 	conn, err := grpc.NewClient("passthrough:///payments", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
-	if err != nil {
-		a.Fatal(err)
-	}
+	testkit.Must(a, err)
 	a.Cleanup(func() { _ = conn.Close() })
 	mux := runtime.NewServeMux()
-	if err := rpc.RegisterPaymentsHandler(a.Context(), mux, conn); err != nil {
-		a.Fatal(err)
-	}
+	testkit.Must(a, rpc.RegisterPaymentsHandler(a.Context(), mux, conn))
 	return a.engine.Handler(mux, append(a.policy, policy.Uncertain("499"))...)
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -195,9 +196,7 @@ func (c *client) wantKept(n int) {
 	rows, err := c.rows()
 	c.want(err == nil && rows == n, "%d rows, %v, want %d", rows, err, n)
 	inspector, err := c.engine.Inspector()
-	if err != nil {
-		c.Fatal(err)
-	}
+	testkit.Must(c, err)
 	list, err := inspector.List(c.Context(), storage.Filter{}, storage.Page{Limit: 10})
 	c.want(err == nil && len(list.Entries) == n, "%d records, %v, want %d", len(list.Entries), err, n)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncekey/oncekey/core/internal/scopecount"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // A count survives its bytes, and bytes that are no count are corrupt, wherever they end.
@@ -22,9 +23,7 @@ func TestCountAsBytes(t *testing.T) {
 	}
 	text := count.Bytes()
 	read, err := scopecount.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if a, _ := read.Admit(now, storage.Place{Token: storage.NewToken()}, time.Second, limit); a.Reached != storage.ReachedInFlight {
 		t.Errorf("Admit of the read count returned %+v", a)
 	}

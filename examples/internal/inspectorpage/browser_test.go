@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/oncekey/oncekey/examples/internal/browsertest"
+	"github.com/oncekey/oncekey/internal/testkit"
 
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/chromedp"
@@ -26,9 +27,7 @@ func axe(t *testing.T) string {
 		browsertest.Missing(t, "axe-core is not there: run sh tools/install-axe.sh, which needs npm")
 	}
 	program, err := os.ReadFile(found[len(found)-1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return string(program)
 }
 

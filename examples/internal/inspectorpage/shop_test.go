@@ -12,6 +12,7 @@ import (
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -31,9 +32,7 @@ func newShop(t *testing.T) *shop {
 	events := inspector.Remember(silent{}, 1000)
 	engine, err := core.New(memstore.New(), core.ScopeBy(func(*http.Request) (string, error) { return "alice", nil }),
 		core.WithObserver(events), core.WithInstance("pod-a210"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	s := &shop{mux: http.NewServeMux()}
 	begun, finish := make(chan struct{}), make(chan struct{})
 	pay := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -61,9 +60,7 @@ func newShop(t *testing.T) *shop {
 	page, err := inspector.New(engine, func(*http.Request) (inspector.Operator, error) {
 		return inspector.Operator{Name: "m.ortiz", May: inspector.Read | inspector.Reveal | inspector.Settle}, nil
 	}, inspector.Remembered(events), inspector.Derived("charge"), inspector.LogLink("https://logs.example.com/?q=record:%s"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	s.mux.Handle("/ops/idempotency/", http.StripPrefix("/ops/idempotency", page))
 	server := httptest.NewServer(s.mux)
 	t.Cleanup(server.Close)

@@ -14,6 +14,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -33,9 +34,7 @@ func TestGoldenFiles(t *testing.T) {
 func theirs(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("../../../../adapters/openapi/testdata/theirs.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return string(text)
 }
 
@@ -190,9 +189,7 @@ func TestRedocly(t *testing.T) {
 func lint(t *testing.T, theirs []string, files ...string) {
 	t.Helper()
 	program, err := filepath.Abs(linter)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if _, err := os.Stat(program); err != nil {
 		skip(t, "Redocly's linter is missing: sh tools/install-redocly.sh fetches it with npm")
 	}

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"testing"
 
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -35,9 +36,7 @@ func TestPatternsInECMAScript(t *testing.T) {
 	}
 	all := append(keyRows(t), pathRows(t)...)
 	input, err := json.Marshal(all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	command := exec.CommandContext(t.Context(), node, "-e", matching)
 	command.Stdin = bytes.NewReader(input)
 	var said bytes.Buffer

@@ -25,6 +25,7 @@ import (
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -122,9 +123,7 @@ type program struct {
 func start(t setup, store storage.Store, scope core.Scope, handler http.HandlerFunc, opts ...policy.Option) program {
 	t.Helper()
 	engine, err := core.New(store, scope, append(t.options, core.WithDiffers(), core.WithObserver(event.Log(slog.New(slog.DiscardHandler))))...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() {
 		ended, end := context.WithCancel(context.Background())
 		end()

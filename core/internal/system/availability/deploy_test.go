@@ -27,6 +27,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
 	"github.com/oncekey/oncekey/policy"
@@ -134,9 +135,7 @@ func deploy(t *testing.T, _ time.Duration) scenario {
 			t.Helper()
 			counts := make(map[string]int)
 			all, err := client.HGetAll(t.Context(), effectsName).Result()
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			for key, text := range all {
 				if counts[key], err = strconv.Atoi(text); err != nil {
 					t.Fatal(err)

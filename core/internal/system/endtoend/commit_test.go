@@ -79,9 +79,7 @@ func TestTransferWhoseConfirmationIsLost(t *testing.T) {
 	t.Parallel()
 	f := newPostgresFixture(t, 30*time.Second)
 	address, err := url.Parse(f.database.dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	proxy := faultproxy.Start(t, address.Host)
 	address.Host = proxy.Addr()
 	first, second := f.start("chi", "-postgres", address.String()), f.start("gin")

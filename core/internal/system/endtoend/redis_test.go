@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/oncekey/oncekey/internal/testkit"
 	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
 
@@ -104,9 +105,7 @@ func TestRedisForgetsItsScripts(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{Addr: f.redis.Addr()})
 	t.Cleanup(func() { rdb.Close() })
 	forget := func() {
-		if err := rdb.ScriptFlush(context.WithoutCancel(t.Context())).Err(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, rdb.ScriptFlush(context.WithoutCancel(t.Context())).Err())
 	}
 
 	before := payment("tok_ok")

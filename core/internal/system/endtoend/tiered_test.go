@@ -6,6 +6,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/oncekey/oncekey/internal/testkit"
 	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
 )
 
@@ -14,9 +15,7 @@ func (f *fixture) flush() {
 	f.t.Helper()
 	rdb := redis.NewClient(&redis.Options{Addr: f.redis.Addr()})
 	defer rdb.Close()
-	if err := rdb.FlushAll(f.t.Context()).Err(); err != nil {
-		f.t.Fatal(err)
-	}
+	testkit.Must(f.t, rdb.FlushAll(f.t.Context()).Err())
 }
 
 // Cases 17 and 18: PostgreSQL keeps the records that Redis loses.

@@ -155,9 +155,7 @@ func (b *bank) send(t *testing.T, router http.Handler, path, key string) *httpte
 // written counts the transfers of a key.
 func (b *bank) written(t *testing.T, key string) (n int) {
 	t.Helper()
-	if err := b.db.QueryRowContext(t.Context(), `SELECT count(*) FROM transfers WHERE id = '`+key+`'`).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, b.db.QueryRowContext(t.Context(), `SELECT count(*) FROM transfers WHERE id = '`+key+`'`).Scan(&n))
 	return n
 }
 

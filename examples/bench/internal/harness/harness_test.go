@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/oncekey/oncekey/examples/bench/internal/harness"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 func near(got, want, tolerance float64) bool { return math.Abs(got-want) <= tolerance }
@@ -161,9 +162,7 @@ func testCompare(t *testing.T) {
 			return work(time.Millisecond)(n)
 		}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if got := comparison.Ratio("four times", "once").Median; got != 4 {
 		t.Errorf("four times the work takes %v times as long", got)
 	}

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/oncekey/oncekey/examples/bench/internal/load"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -36,9 +37,7 @@ func TestSend(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	client, err := load.Dial(t.Context(), server.Listener.Addr().String(), 3, []byte(`{"a":1}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(client.Close)
 
 	key := func(i int, into []byte) { copy(into, strings.Repeat(string(rune('a'+i)), load.KeySize)) }
@@ -63,9 +62,7 @@ func TestSendToNobody(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.NotFoundHandler())
 	client, err := load.Dial(t.Context(), server.Listener.Addr().String(), 1, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(client.Close)
 	server.CloseClientConnections()
 	server.Close()
@@ -98,9 +95,7 @@ func held(t *testing.T, until <-chan struct{}, seen func()) (address string) {
 func dial(t *testing.T, address string, connections int) *load.Client {
 	t.Helper()
 	client, err := load.Dial(t.Context(), address, connections, []byte(`{"a":1}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(client.Close)
 	return client
 }

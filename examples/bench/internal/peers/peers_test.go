@@ -14,6 +14,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/oncekey/oncekey/examples/bench/internal/peers"
+	"github.com/oncekey/oncekey/internal/testkit"
 	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
 	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
@@ -136,9 +137,7 @@ func TestFiber(t *testing.T) {
 	if got := send(); got != `{"id":1}` {
 		t.Errorf("fiber responds to a retry with %s", got)
 	}
-	if err := storage.Reset(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, storage.Reset())
 	if got := send(); got != `{"id":2}` {
 		t.Errorf("fiber with an empty storage responds with %s", got)
 	}
@@ -174,9 +173,7 @@ func TestByHand(t *testing.T) {
 func newPool(t *testing.T) *pgxpool.Pool {
 	t.Helper()
 	pool, err := pgxpool.New(t.Context(), postgrestest.Start(t).DSN())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(pool.Close)
 	return pool
 }
@@ -219,9 +216,7 @@ func TestDBOS(t *testing.T) {
 	response := []byte(`{"id":1}`)
 	handler, stop, err := peers.DBOS(t.Context(), newPool(t), response)
 	defer stop()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, request := range []struct{ key, want string }{{key, `{"id":1}`}, {key, `{"id":1}`}, {otherKey, `{"id":2}`}} {
 		w := post(t, handler, request.key, `{"a":1}`)
 		if w.Code != http.StatusCreated || w.Body.String() != request.want {

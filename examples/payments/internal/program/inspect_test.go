@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 var announced = regexp.MustCompile(`^operators at (http://\S+) with any name and the password (\S+)$`)
@@ -26,16 +28,12 @@ func TestInspector(t *testing.T) {
 
 			for password, want := range map[string]int{found[2]: http.StatusOK, "guessed": http.StatusUnauthorized} {
 				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, found[1]+"find", strings.NewReader("key=order-42&scope=alice&target=POST+/payments"))
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				r.SetBasicAuth("m.ortiz", password)
 				r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 				r.Header.Set("Accept", "application/json")
 				response, err := http.DefaultClient.Do(r)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				text, _ := io.ReadAll(response.Body)
 				response.Body.Close()
 				isRecord := strings.Contains(string(text), `"state":"completed"`) && strings.Contains(string(text), `"text":"TTLHours=48`)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/examples/payments/internal/shop"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // step is one request of a scenario with the expected response.
@@ -113,9 +114,7 @@ func send(t *testing.T, url string, s step) (head, string) {
 		user = "alice"
 	}
 	request, err := http.NewRequestWithContext(t.Context(), method, url+s.path, strings.NewReader(s.body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	request.Header.Set("Content-Type", "application/json")
 	if user != "nobody" {
 		request.Header.Set("Authorization", "Bearer "+user)
@@ -124,14 +123,10 @@ func send(t *testing.T, url string, s step) (head, string) {
 		request.Header.Set(core.KeyHeader, s.key)
 	}
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return head{response.Status, response.StatusCode, response.Header}, string(body)
 }
 

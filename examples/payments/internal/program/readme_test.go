@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // exchange is a command of README's transcript, and the output that README shows.
@@ -20,9 +22,7 @@ type exchange struct{ command, output string }
 func readme(t *testing.T) (exchanges []exchange) {
 	t.Helper()
 	text, err := os.ReadFile("../../../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	_, rest, found := strings.Cut(string(text), "```console\n")
 	shown, _, closed := strings.Cut(rest, "```")
 	if !found || !closed {
@@ -103,28 +103,20 @@ func curl(t *testing.T, address, command string) string {
 		t.Fatalf("not a curl -i URL -H HEADER -H HEADER --json BODY: %s", command)
 	}
 	target, err := url.Parse("http://" + words[2])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	body := words[8]
 	request := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: %d\r\n%s\r\n%s\r\n\r\n%s",
 		target.Path, address, len(body), words[4], words[6], body)
 	dialer := net.Dialer{Timeout: 5 * time.Second}
 	connection, err := dialer.DialContext(t.Context(), "tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer connection.Close()
-	if err := connection.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, connection.SetDeadline(time.Now().Add(10*time.Second)))
 	if _, err := io.WriteString(connection, request); err != nil {
 		t.Fatal(err)
 	}
 	answer, err := io.ReadAll(connection)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	text := string(bytes.ReplaceAll(answer, []byte("\r\n"), []byte("\n")))
 	return strings.Replace(text, "Connection: close\n", "", 1) // only this test's client asks to close the connection
 }

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -27,9 +29,7 @@ func TestLedgersShareOneFile(t *testing.T) {
 	var group sync.WaitGroup
 	for range writers {
 		lines, err := OpenJournal(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		books := NewMemoryLedger(lines)
 		group.Go(func() {
 			defer lines.Close()
@@ -42,9 +42,7 @@ func TestLedgersShareOneFile(t *testing.T) {
 	}
 	group.Wait()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	written := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
 	if len(written) != writers*each {
 		t.Errorf("%d lines, want %d", len(written), writers*each)
@@ -65,9 +63,7 @@ func TestLedgersShareOneFile(t *testing.T) {
 func TestLedgerThatCannotBeWrittenIsNoCharge(t *testing.T) {
 	t.Parallel()
 	lines, err := OpenJournal(filepath.Join(t.TempDir(), "ledger"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	books := NewMemoryLedger(lines)
 	lines.Close()
 	for range 2 {
@@ -82,9 +78,7 @@ func TestLedgerThatCannotBeWrittenIsNoCharge(t *testing.T) {
 
 func slowCard(t *testing.T) (c Card) {
 	t.Helper()
-	if err := c.UnmarshalText([]byte("tok_slow:10m")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.UnmarshalText([]byte("tok_slow:10m")))
 	return c
 }
 
