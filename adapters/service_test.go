@@ -51,11 +51,7 @@ func (m mounting) start(t testing.TB, p program) *service {
 	}
 	engine, err := core.New(s.store, p.scope, append([]core.Option{core.WithObserver(s.events)}, p.options...)...)
 	testkit.Must(t, err)
-	t.Cleanup(func() { // background work ends with the test
-		ended, end := context.WithCancel(context.Background())
-		end()
-		_ = engine.Shutdown(ended)
-	})
+	t.Cleanup(func() { testkit.Abort(engine) }) // background work ends with the test
 	s.engine = engine
 	s.Handler = m.mount(engine, p.completed(&s.runs))
 	return s

@@ -32,7 +32,7 @@ func crash(t *testing.T, store storage.Store) {
 	t.Helper()
 	s := newService(t, deadStore{store}, func(http.ResponseWriter, *http.Request) {}, policy.LockTTL(time.Second))
 	s.post(t.Context(), "k", payment)
-	abort(s)
+	testkit.Abort(s)
 }
 
 // abandonedStore returns a store in which the key "k" is abandoned: its process has

@@ -121,7 +121,7 @@ func TestOneLineForAnUnreachableStore(t *testing.T) {
 	store := newFaultyStore()
 	store.acquire = failUnapplied
 	engine := engineOf(t, store, core.WithObserver(event.Log(slog.New(slog.NewTextHandler(&out, nil)))))
-	defer abort(engine) // ends the release of the claim
+	defer testkit.Abort(engine) // ends the release of the claim
 	testkit.Serve(engine.Handler(http.HandlerFunc(created)), newPost(t.Context(), "k", payment))
 	wantLine(t, out.String(), "level=WARN", "result=unavailable", "status=503", `error="connection refused"`,
 		"record="+engine.StorageKey("\x00shared", http.MethodPost, "/payments", "k"))

@@ -107,22 +107,11 @@ func engineFor(t *testing.T, store storage.Store, scope core.Scope, options ...c
 	t.Helper()
 	engine, err := core.New(store, scope, options...)
 	testkit.Must(t, err)
-	t.Cleanup(func() { abort(engine) })
+	t.Cleanup(func() { testkit.Abort(engine) })
 	return engine
 }
 
-type shutter interface {
-	Shutdown(ctx context.Context) error
-}
-
-// abort shuts down without waiting, as if the process was killed.
-func abort(s shutter) {
-	ended, end := context.WithCancel(context.Background())
-	end()
-	_ = s.Shutdown(ended)
-}
-
-func shutdown(t *testing.T, s shutter) {
+func shutdown(t *testing.T, s testkit.Shutter) {
 	t.Helper()
 	if err := s.Shutdown(t.Context()); err != nil {
 		t.Errorf("Shutdown returned %v", err)

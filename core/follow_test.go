@@ -11,6 +11,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -92,7 +93,7 @@ func TestStreamThatMayNotBeShown(t *testing.T) {
 			if w.Code != code || !errors.Is(cause, want) || after > time.Second {
 				t.Errorf("got %d, and the handler ended after %v with %v, want %d and at once with %v", w.Code, after, cause, code, want)
 			}
-			abort(s)
+			testkit.Abort(s)
 		})
 	}
 }

@@ -144,7 +144,7 @@ func TestKeyAgeAfterACrash(t *testing.T) {
 			opts := aged(policy.LockTTL(10*time.Second), policy.RememberHours(1), policy.OnAbandoned(mode))
 			crashed := newService(t, deadStore{store}, created, opts...)
 			wantCode(t, crashed.post(t.Context(), key, payment), http.StatusConflict, problem.KeyExpired)
-			abort(crashed)
+			testkit.Abort(crashed)
 
 			s := newService(t, store, created, opts...)
 			wantCode(t, s.post(t.Context(), key, payment), http.StatusConflict, problem.InProgress)

@@ -232,7 +232,7 @@ func TestScopeLimitFollowsTheLease(t *testing.T) {
 		})
 		dying := newLimited(t, store, limit, created, lock)
 		wantFirst(t, dying.post(t.Context(), "c", payment))
-		abort(dying)
+		testkit.Abort(dying)
 		synctest.Wait()
 		store.heal()
 		other := newLimited(t, store, limit, created, lock)

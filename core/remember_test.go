@@ -115,7 +115,7 @@ func TestLateRetryOfAnAbandonedKey(t *testing.T) {
 			store := memstore.New()
 			crashed := newService(t, deadStore{store}, created, remembered()...)
 			crashed.post(t.Context(), "k", payment)
-			abort(crashed)
+			testkit.Abort(crashed)
 			advance(time.Hour + 30*time.Second)
 			s := newService(t, store, created, remembered(policy.OnAbandoned(mode))...)
 			wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.OutcomeUnknown)

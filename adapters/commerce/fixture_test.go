@@ -1,7 +1,6 @@
 package commerce_test
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -92,11 +91,7 @@ func open(t testing.TB, profile commerce.Profile, store storage.Store, mount fun
 	options := append(append(profile.Options(), core.WithObserver(event.Log(slog.New(slog.DiscardHandler)))), more...)
 	engine, err := core.New(store, client, options...)
 	testkit.Must(t, err)
-	t.Cleanup(func() {
-		ended, end := context.WithCancel(context.Background())
-		end()
-		_ = engine.Shutdown(ended)
-	})
+	t.Cleanup(func() { testkit.Abort(engine) })
 	s := &shop{TB: t}
 	for i := range endpoints {
 		own := endpoints[i].handler

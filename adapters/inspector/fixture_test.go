@@ -80,11 +80,7 @@ func newService(t *testing.T, store storage.Store, opts ...inspector.Option) *se
 	page, err := inspector.New(engine, s.authorize, append([]inspector.Option{inspector.Remembered(events), inspector.Derived("charge")}, opts...)...)
 	testkit.Must(t, err)
 	s.mux.Handle(prefix+"/", http.StripPrefix(prefix, page))
-	t.Cleanup(func() {
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel()
-		_ = engine.Shutdown(ctx)
-	})
+	t.Cleanup(func() { testkit.Abort(engine) })
 	return s
 }
 

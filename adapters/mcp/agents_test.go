@@ -87,11 +87,7 @@ func plainShop() (server *mcp.Server, engine *core.Engine, runs *atomic.Int32, e
 // shutDown ends an engine with its test.
 func shutDown(t *testing.T, engine *core.Engine) {
 	t.Helper()
-	t.Cleanup(func() {
-		ended, end := context.WithCancel(context.Background())
-		end()
-		_ = engine.Shutdown(ended)
-	})
+	t.Cleanup(func() { testkit.Abort(engine) })
 }
 
 // endSessions ends the sessions that foreign clients leave open.

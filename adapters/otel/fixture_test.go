@@ -183,11 +183,7 @@ func newService(t testing.TB, store storage.Store, opts ...core.Option) *service
 	s := &service{telemetry: newTelemetry(t), mux: http.NewServeMux()}
 	engine, err := core.New(store, core.ScopeBy(bearer), append(opts, core.WithObserver(s.observer))...)
 	testkit.Must(t, err)
-	t.Cleanup(func() { // background work ends with the test
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel()
-		_ = engine.Shutdown(ctx)
-	})
+	t.Cleanup(func() { testkit.Abort(engine) }) // background work ends with the test
 	s.engine = engine
 	return s
 }

@@ -56,9 +56,7 @@ func TestRecoveredRunIsNotRunning(t *testing.T) {
 		unreachable.Fail(errStoreDown, testkit.Complete, testkit.Release, testkit.Extend)
 		crashed := newPayments(t, unreachable, created)
 		crashed.post(t.Context(), "/payments", "k", "1")
-		ended, end := context.WithCancel(t.Context())
-		end()
-		_ = crashed.engine.Shutdown(ended)
+		testkit.Abort(crashed.engine)
 		advance(time.Minute)
 		found := func(context.Context, policy.Abandoned) (*policy.Response, error) {
 			return nil, errors.New("the bank is closed")

@@ -83,9 +83,7 @@ func startService(t *testing.T, store storage.Store) *service {
 
 // kill ends the background work at once.
 func (s *service) kill() {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	_ = s.engine.Shutdown(ctx)
+	testkit.Abort(s.engine)
 }
 
 // everythingHappens runs the program's service until it has had every kind of event, and

@@ -2,6 +2,7 @@
 package testkit
 
 import (
+	"context"
 	"os"
 	"testing"
 	"testing/synctest"
@@ -83,6 +84,18 @@ func Poll(patience time.Duration, condition func() bool) bool {
 		}
 	}
 	return true
+}
+
+// Shutter is an engine, or part of a fixture that has one.
+type Shutter interface {
+	Shutdown(ctx context.Context) error
+}
+
+// Abort shuts an engine down without waiting, as if its process was killed.
+func Abort(s Shutter) {
+	ended, end := context.WithCancel(context.Background())
+	end()
+	_ = s.Shutdown(ended)
 }
 
 // Panics expects calls to panic.

@@ -40,11 +40,7 @@ func (p program) start(t *testing.T, pay func(context.Context) error, opts ...po
 	}
 	engine, err := core.New(c.store, core.SharedScope, core.WithObserver(silent{}))
 	testkit.Must(t, err)
-	t.Cleanup(func() { // background work ends with the test
-		ended, end := context.WithCancel(context.Background())
-		end()
-		_ = engine.Shutdown(ended)
-	})
+	t.Cleanup(func() { testkit.Abort(engine) }) // background work ends with the test
 	c.engine = engine
 	c.pay = func(ctx context.Context, amount int64) (int64, error) {
 		id := c.effects.Add(1)

@@ -124,11 +124,7 @@ func start(t setup, store storage.Store, scope core.Scope, handler http.HandlerF
 	t.Helper()
 	engine, err := core.New(store, scope, append(t.options, core.WithDiffers(), core.WithObserver(event.Log(slog.New(slog.DiscardHandler))))...)
 	testkit.Must(t, err)
-	t.Cleanup(func() {
-		ended, end := context.WithCancel(context.Background())
-		end()
-		_ = engine.Shutdown(ended)
-	})
+	t.Cleanup(func() { testkit.Abort(engine) })
 	return program{engine.Handler(handler, opts...), engine}
 }
 
