@@ -62,18 +62,14 @@ func TestClassify(t *testing.T) {
 		"executed, context ended":            {failure.Outcome{Err: broken, Executed: true}, failure.ClassCache},
 		"executed beats retryable":           {failure.Outcome{Status: 409, Executed: true, Retryable: true}, failure.ClassCache},
 	}, func(t *testing.T, c row) {
-		if got := failure.Classify(c.outcome); got != c.want {
-			t.Errorf("Classify(%+v) = %v, want %v", c.outcome, got, c.want)
-		}
+		testkit.Equal(t, failure.Classify(c.outcome), c.want, "Classify(%+v)", c.outcome)
 	})
 }
 
 func TestClassString(t *testing.T) {
 	t.Parallel()
 	got := fmt.Sprint(failure.ClassCache, failure.ClassDeleteKey, failure.ClassRetryable, failure.ClassUncertain)
-	if want := "cache delete_key retryable uncertain"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	testkit.Equal(t, got, "cache delete_key retryable uncertain", "the classes")
 }
 
 type valueKey struct{}
@@ -264,9 +260,7 @@ func TestOnlySuccessOutcomes(t *testing.T) {
 		"a function's error":         {failure.Outcome{Err: broken}, failure.ClassDeleteKey},
 		"a function's lasting error": {failure.Outcome{Err: failure.Permanent(broken)}, failure.ClassCache},
 	} {
-		if got := failure.OnlySuccess(row.outcome); got != row.want {
-			t.Errorf("%s: got %v, want %v", name, got, row.want)
-		}
+		testkit.Equal(t, failure.OnlySuccess(row.outcome), row.want, "%s", name)
 	}
 }
 

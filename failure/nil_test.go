@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // Case 65: no nil makes a handler panic.
@@ -26,7 +27,5 @@ func TestNil(t *testing.T) {
 			t.Errorf("%s: a mark counts", name)
 		}
 	}
-	if failure.Classify(failure.Outcome{}) != failure.ClassCache {
-		t.Error("the zero Outcome is not kept")
-	}
+	testkit.Equal(t, failure.Classify(failure.Outcome{}), failure.ClassCache, "the zero Outcome is not kept")
 }

@@ -81,9 +81,7 @@ func TestReversedMembers(t *testing.T) {
 	for i := range 100_000 {
 		fmt.Fprintf(&sorted, `,"%05d":1`, i)
 	}
-	if ofJSON(reversed(), nil) != ofJSON([]byte("{"+sorted.String()[1:]+"}"), nil) {
-		t.Error("100,000 members in reverse order differ from the same members in order")
-	}
+	testkit.Equal(t, ofJSON(reversed(), nil), ofJSON([]byte("{"+sorted.String()[1:]+"}"), nil), "100,000 members in reverse order")
 	var mixed, first, second strings.Builder
 	for i := range 100 {
 		fmt.Fprintf(&mixed, `,"b":%d,"a":%d`, i, i)
@@ -94,9 +92,7 @@ func TestReversedMembers(t *testing.T) {
 		t.Error("many duplicates do not keep their order")
 	}
 	inOrder := strings.Repeat(`{"a":1,"b":`, 500) + `"xx"` + strings.Repeat("}", 500)
-	if ofJSON(hill(2), nil) != ofJSON([]byte(inOrder), nil) {
-		t.Error("members out of order at each level differ from the same members in order")
-	}
+	testkit.Equal(t, ofJSON(hill(2), nil), ofJSON([]byte(inOrder), nil), "members out of order at each level")
 }
 
 // A large request does not change the fingerprints of later small requests.
@@ -106,8 +102,6 @@ func TestAfterALargeRequest(t *testing.T) {
 	want := ofJSON([]byte(`{"b":1,"a":2}`), nil)
 	for range 3 {
 		ofJSON(reversed(), nil)
-		if got := ofJSON([]byte(`{"a":2,"b":1}`), nil); got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
+		testkit.Equal(t, ofJSON([]byte(`{"a":2,"b":1}`), nil), want, "the fingerprint")
 	}
 }

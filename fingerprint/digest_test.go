@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/oncekey/oncekey/fingerprint"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // Case 40: every byte of a request counts, and equal requests have equal digests.
@@ -16,9 +17,7 @@ func TestDigestCountsEveryByte(t *testing.T) {
 		whole := fingerprint.Request{Method: "POST", Path: "/p", RawQuery: "q=1", ContentType: "application/json", Body: []byte(body)}
 		again := whole
 		again.Body = []byte(body)
-		if fingerprint.Digest(again) != fingerprint.Digest(whole) {
-			t.Error("equal requests have different digests")
-		}
+		testkit.Equal(t, fingerprint.Digest(again), fingerprint.Digest(whole), "equal requests have different digests")
 		others := []fingerprint.Request{whole, whole, whole, whole, whole, whole}
 		others[0].Method = "PATCH"
 		others[1].Path = "/q"
@@ -38,17 +37,11 @@ func TestDigestCountsEveryByte(t *testing.T) {
 func TestDigestStaysEqual(t *testing.T) {
 	t.Parallel()
 	request := fingerprint.Request{Method: "POST", Path: "/payments", RawQuery: "a=1", ContentType: "application/json", Body: []byte(strings.Repeat(`{"n":1}`, 300))}
-	if got := fmt.Sprintf("%x", fingerprint.Digest(request)); got != "6ee17769076772e80f74445c5e9dcdb6" {
-		t.Errorf("got %s", got)
-	}
+	testkit.Equal(t, fmt.Sprintf("%x", fingerprint.Digest(request)), "6ee17769076772e80f74445c5e9dcdb6", "the digest")
 	request.Headers = []fingerprint.HeaderField{{Name: "X-Tenant", Value: "t1"}}
-	if got := fmt.Sprintf("%x", fingerprint.Digest(request)); got != "6fde10f2d1eea324faf0097f5cc5d46e" {
-		t.Errorf("with a header field: got %s", got)
-	}
+	testkit.Equal(t, fmt.Sprintf("%x", fingerprint.Digest(request)), "6fde10f2d1eea324faf0097f5cc5d46e", "with a header field")
 	request.Headers, request.Body = nil, []byte(`{"n":1}`)
-	if got := fmt.Sprintf("%x", fingerprint.Digest(request)); got != "8546156df67be8131410e02aca3a51fc" {
-		t.Errorf("a short body: got %s", got)
-	}
+	testkit.Equal(t, fmt.Sprintf("%x", fingerprint.Digest(request)), "8546156df67be8131410e02aca3a51fc", "a short body")
 }
 
 //nolint:paralleltest // AllocsPerRun counts every goroutine's

@@ -35,9 +35,7 @@ func TestGolden(t *testing.T) {
 			Method: "POST", Path: "/notes", ContentType: "text/plain; format=flowed", Body: []byte("hello"),
 		}, "sha256:5c5cd80f3763edd0ac332821c052d8e5f54677c0bf75f265ee5b030bc424be3c"},
 	}, func(t *testing.T, test test) {
-		if got := fingerprint.Of(test.request, nil); got != test.want {
-			t.Errorf("got %s, want %s", got, test.want)
-		}
+		testkit.Equal(t, fingerprint.Of(test.request, nil), test.want, "fingerprint.Of(test.request, nil)")
 	})
 }
 
@@ -171,9 +169,7 @@ func TestKindOfBody(t *testing.T) {
 			of := func(body string) string {
 				return fingerprint.Of(fingerprint.Request{ContentType: contentType, Body: []byte(body)}, nil)
 			}
-			if got := of(compact) == of(spaced); got != canonical {
-				t.Errorf("read as JSON: %t, want %t", got, canonical)
-			}
+			testkit.Equal(t, of(compact) == of(spaced), canonical, "read as JSON")
 		})
 	}
 }

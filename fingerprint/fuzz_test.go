@@ -55,9 +55,7 @@ func checkPair(t *testing.T, a, b []byte, chosen []rule) {
 func checkStrip(t *testing.T, body []byte, chosen []rule) {
 	t.Helper()
 	stripped, err := fingerprint.Strip(body, fieldsOf(chosen))
-	if (err == nil) != (parse(body) != nil) {
-		t.Errorf("Strip(%q): %v; the oracle disagrees", body, err)
-	}
+	testkit.Equal(t, err == nil, parse(body) != nil, "Strip(%q): %v; the oracle disagrees", body, err)
 	if depth(body) <= 512 && (err == nil) != gjson.ValidBytes(body) {
 		t.Errorf("Strip(%q): %v; gjson disagrees", body, err)
 	}

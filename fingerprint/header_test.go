@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/oncekey/oncekey/fingerprint"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // longHeaders are header values. Parsing takes hundreds of times as long as hashing.
@@ -76,8 +77,6 @@ func TestHeadersAreParsedUpToALimit(t *testing.T) {
 	}
 	for size, same := range map[int]bool{4096: true, 4097: false} {
 		contentType := pad(size)
-		if got := of(contentType) == of("TEXT"+contentType[4:]); got != same {
-			t.Errorf("%d bytes: parsed is %t, want %t", size, got, same)
-		}
+		testkit.Equal(t, of(contentType) == of("TEXT"+contentType[4:]), same, "%d bytes: parsed", size)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/oncekey/oncekey/fingerprint"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // tree writes nested objects of ten members, with leaves of that length, in an order of
@@ -48,9 +49,7 @@ func TestLargeDocumentsOutOfOrder(t *testing.T) {
 				shuffled := write(func(names []string) {
 					g.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 				})
-				if fingerprint.Of(shuffled, nil) != want {
-					t.Errorf("%d bytes in another order are another request", len(shuffled.Body))
-				}
+				testkit.Equal(t, fingerprint.Of(shuffled, nil), want, "%d bytes in another order are another request", len(shuffled.Body))
 				for _, pair := range [][2]fingerprint.Request{{sorted, shuffled}, {shuffled, sorted}} {
 					if names, missing := differences(pair[0], pair[1], nil); len(names) > 0 || missing > 0 {
 						t.Errorf("the members %q differ, and %d are missing", names, missing)
@@ -81,9 +80,7 @@ func TestLargeFormsOutOfOrder(t *testing.T) {
 	first := formRequest(strings.Join(pairs, "&"))
 	slices.SortStableFunc(pairs, func(a, b string) int { return strings.Compare(b[:8], a[:8]) })
 	second := formRequest(strings.Join(pairs, "&"))
-	if fingerprint.Of(first, nil) != fingerprint.Of(second, nil) {
-		t.Error("pairs in another order are another request")
-	}
+	testkit.Equal(t, fingerprint.Of(first, nil), fingerprint.Of(second, nil), "pairs in another order are another request")
 	pairs[0], pairs[1] = pairs[1], pairs[0]
 	if fingerprint.Of(first, nil) == fingerprint.Of(formRequest(strings.Join(pairs, "&")), nil) {
 		t.Error("values of one name in another order are the same request")
@@ -125,7 +122,5 @@ func TestLongQueryBesideABrokenBody(t *testing.T) {
 	}
 	sorted := of()
 	slices.Reverse(pairs)
-	if of() != sorted {
-		t.Error("a query in another order is another request")
-	}
+	testkit.Equal(t, of(), sorted, "a query in another order is another request")
 }

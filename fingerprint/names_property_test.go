@@ -77,9 +77,7 @@ func TestNamesMatchAsEncodingJSON(t *testing.T) {
 
 func checkMatch(t *testing.T, field, document string, want bool) {
 	t.Helper()
-	if got := ofJSON([]byte(document), exclude(t, field)) == ofJSON([]byte("{}"), nil); got != want {
-		t.Errorf("excluding %q from %q: %t, want %t", field, document, got, want)
-	}
+	testkit.Equal(t, ofJSON([]byte(document), exclude(t, field)) == ofJSON([]byte("{}"), nil), want, "excluding %q from %q", field, document)
 	inner := `{"meta":` + document + `}`
 	if got := ofJSON([]byte(inner), exclude(t, "meta."+field)) == ofJSON([]byte(`{"meta":{}}`), nil); got != want {
 		t.Errorf("excluding meta.%q from %q: %t, want %t", field, inner, got, want)
@@ -91,9 +89,7 @@ func checkMatch(t *testing.T, field, document string, want bool) {
 	}
 	only := including(t, field)
 	beside := strings.TrimSuffix(document, "}") + `,"beside":2}`
-	if got := ofJSON([]byte(beside), only) == ofJSON([]byte(document), nil); got != want {
-		t.Errorf("including %q of %q: %t, want %t", field, beside, got, want)
-	}
+	testkit.Equal(t, ofJSON([]byte(beside), only) == ofJSON([]byte(document), nil), want, "including %q of %q", field, beside)
 	stripped, err := fingerprint.Strip([]byte(document), []string{field})
 	if got := string(stripped) == "{}"; err != nil || got != want {
 		t.Errorf("%q without %q is %q, %v, want %t", document, field, stripped, err, want)
@@ -108,9 +104,7 @@ func TestNamesOfFormsMatchInAnyCase(t *testing.T) {
 		if got := fingerprint.Of(fingerprint.Request{RawQuery: "a=1&" + name + "=2"}, x); got != fingerprint.Of(fingerprint.Request{RawQuery: "a=1"}, nil) {
 			t.Errorf("%q is not excluded from a query", name)
 		}
-		if got := fingerprint.Of(formRequest(name+"=2&a=1"), x); got != fingerprint.Of(formRequest("a=1"), nil) {
-			t.Errorf("%q is not excluded from a form", name)
-		}
+		testkit.Equal(t, fingerprint.Of(formRequest(name+"=2&a=1"), x), fingerprint.Of(formRequest("a=1"), nil), "%q excluded from a form", name)
 	}
 	for _, name := range []string{"sku\\", "\\sku", "s\\ku", "sk", "skuu", "kın", "kınd", "\xffku"} {
 		if got := fingerprint.Of(formRequest(name+"=2&a=1"), x); got == fingerprint.Of(formRequest("a=1"), nil) {
@@ -129,7 +123,5 @@ func TestFoldedDuplicates(t *testing.T) {
 	}, ofJSON([]byte(folded), nil)) {
 		t.Error("two payloads are equal")
 	}
-	if ofJSON([]byte(folded), exclude(t, "Sku")) != ofJSON([]byte(`{}`), nil) {
-		t.Error("a spelling of the excluded member counts")
-	}
+	testkit.Equal(t, ofJSON([]byte(folded), exclude(t, "Sku")), ofJSON([]byte(`{}`), nil), "a spelling of the excluded member")
 }

@@ -5,6 +5,8 @@ import (
 	"math/big"
 	"strings"
 	"testing"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // sameNumber checks whether two numbers have one fingerprint, alone and inside an array.
@@ -12,9 +14,7 @@ func sameNumber(t *testing.T, a, b string, same bool) {
 	t.Helper()
 	for _, around := range []string{"%s", "[%s]", `{"a":%s,"b":1}`} {
 		x, y := fmt.Sprintf(around, a), fmt.Sprintf(around, b)
-		if got := ofJSON([]byte(x), nil) == ofJSON([]byte(y), nil); got != same {
-			t.Errorf("%.40s and %.40s are equal: %t, want %t", x, y, got, same)
-		}
+		testkit.Equal(t, ofJSON([]byte(x), nil) == ofJSON([]byte(y), nil), same, "%.40s and %.40s are equal", x, y)
 	}
 }
 

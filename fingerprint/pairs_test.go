@@ -45,9 +45,7 @@ func TestPairsThatAreRead(t *testing.T) {
 			if (err == nil) != reads {
 				t.Fatalf("net/url reads %d pairs: %v", n, err)
 			}
-			if got := of(form, nil) == of(pairsOf(n, true), nil); got != reads {
-				t.Errorf("%s: %d pairs in another order are equal: %t, want %t", place, n, got, reads)
-			}
+			testkit.Equal(t, of(form, nil) == of(pairsOf(n, true), nil), reads, "%s: %d pairs in another order are equal", place, n)
 			x := exclude(t, "00000")
 			if got := of(form, x) == of("00000=2"+strings.TrimPrefix(form, "00000=1"), x); got != reads {
 				t.Errorf("%s: %d pairs with another excluded value are equal: %t, want %t", place, n, got, reads)

@@ -43,9 +43,7 @@ func TestReading(t *testing.T) {
 				t.Errorf("differs from itself in %q and %d missing", names, missing)
 			}
 		}
-		if len(want) != fingerprint.Size {
-			t.Errorf("%d bytes, want %d", len(want), fingerprint.Size)
-		}
+		testkit.Equal(t, len(want), fingerprint.Size, "bytes of a fingerprint")
 	})
 }
 
@@ -56,9 +54,7 @@ func TestReadingsAreApart(t *testing.T) {
 	one, other := fingerprint.Read(first, nil), fingerprint.Read(second, nil)
 	defer one.Close()
 	defer other.Close()
-	if got, want := string(one.AppendFingerprint(nil)), fingerprint.Of(first, nil); got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	testkit.Equal(t, string(one.AppendFingerprint(nil)), fingerprint.Of(first, nil), "string(one.AppendFingerprint(nil))")
 	if names, missing := differencesFrom(one.AppendSketch(nil, sketchKey), second, nil, sketchKey); len(names) != 2 || missing != 2 {
 		t.Errorf("got %q and %d missing, want two each", names, missing)
 	}

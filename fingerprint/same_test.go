@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/oncekey/oncekey/fingerprint"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 func readingOf(query, body string) *fingerprint.Reading {
@@ -23,9 +24,7 @@ func TestSame(t *testing.T) {
 
 	retry := readingOf("app=web", `{"amount":9900,"card":{"token":"t"},"items":[1,1,3],"4111 1111":"x"}`)
 	defer retry.Close()
-	if got, want := retry.Same(sketch, [16]byte{1}), []string{"app", "card.token", "items.*"}; !slices.Equal(got, want) {
-		t.Errorf("the same members are %q, want %q", got, want)
-	}
+	testkit.EqualSlices(t, retry.Same(sketch, [16]byte{1}), []string{"app", "card.token", "items.*"}, "the same members")
 	differs, others, missing := retry.Differences(sketch, [16]byte{1})
 	if !slices.Equal(differs, []string{"amount", "items.*"}) || others != 0 || missing != 1 {
 		t.Errorf("after Same, the differences are %q, %d others, %d missing, want amount and items.*, 0, 1", differs, others, missing)

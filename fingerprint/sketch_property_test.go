@@ -38,9 +38,7 @@ func TestNamesCanBeExcluded(t *testing.T) {
 				t.Fatalf("got %q and %d missing", names, missing)
 			}
 			x := exclude(t, names...)
-			if fingerprint.Of(test.first, x) != fingerprint.Of(test.retry, x) {
-				t.Errorf("without %q the fingerprints still differ", names)
-			}
+			testkit.Equal(t, fingerprint.Of(test.first, x), fingerprint.Of(test.retry, x), "the fingerprints without %q", names)
 		})
 	}
 }
@@ -102,9 +100,7 @@ func TestSketchIsHashed(t *testing.T) {
 	for tag := range slices.Chunk(sketch[2:], 3) {
 		seen[string(tag)] = true
 	}
-	if len(seen) != 12 {
-		t.Errorf("%d hashes for six places and their values: %x", len(seen), sketch)
-	}
+	testkit.Equal(t, len(seen), 12, "hashes for six places and their values: %x", sketch)
 }
 
 // Case 32
@@ -171,9 +167,7 @@ func checkReadForSketch(t *testing.T, r fingerprint.Request, x *fingerprint.Excl
 	read, other := fingerprint.ReadForSketch(r, x, sketchKey), sketchKey
 	defer read.Close()
 	other[0]++
-	if got, want := string(read.AppendFingerprint(nil)), fingerprint.Of(r, x); got != want {
-		t.Errorf("%q has the fingerprint %s, want %s", r.Body, got, want)
-	}
+	testkit.Equal(t, string(read.AppendFingerprint(nil)), fingerprint.Of(r, x), "%q has the fingerprint", r.Body)
 	for _, key := range [][16]byte{sketchKey, other, sketchKey} {
 		if got, want := read.AppendSketch(nil, key), sketchOf(r, x, key); !slices.Equal(membersOf(got), membersOf(want)) {
 			t.Errorf("%q has the sketch %x on the walk, and %x by a survey", r.Body, got, want)

@@ -23,9 +23,7 @@ func TestStrip(t *testing.T) {
 				t.Fatalf("Strip left %s: %v", stripped, err)
 			}
 			testkit.Must(t, json.Compact(&want, []byte(test.left)))
-			if got.String() != want.String() {
-				t.Errorf("got %s, want %s", got.String(), want.String())
-			}
+			testkit.Equal(t, got.String(), want.String(), "got.String()")
 		})
 	}
 }
@@ -42,9 +40,7 @@ func TestStripKeepsTheRestUnchanged(t *testing.T) {
 			t.Errorf("got %s, %v; want %s", stripped, err, test.left)
 		}
 		clear(stripped)
-		if string(document) != test.document {
-			t.Error("the result of Strip shares memory with the document")
-		}
+		testkit.Equal(t, string(document), test.document, "the result of Strip shares memory with the document")
 	}
 }
 

@@ -76,9 +76,7 @@ func TestDeclarationGuardsItsOwnMethod(t *testing.T) {
 	declared, err := policy.Declarations(API{})
 	testkit.Must(t, err)
 	for i, want := range [][]string{{"PUT"}, {"DELETE"}, {"POST", "PUT"}} {
-		if got := declared[i].Policy.Methods; !slices.Equal(got, want) {
-			t.Errorf("%s guards %v, want %v", declared[i].Route(), got, want)
-		}
+		testkit.EqualSlices(t, declared[i].Policy.Methods, want, "%s guards", declared[i].Route())
 	}
 }
 
@@ -116,12 +114,8 @@ func TestNestedStructsAreWalked(t *testing.T) {
 	for _, a := range got {
 		sources = append(sources, a.Source)
 	}
-	if want := []string{"API.base.Health", "API.members.Join", "API.Members.Update", "API.Admin.Ban"}; !slices.Equal(sources, want) {
-		t.Errorf("got %v, want %v", sources, want)
-	}
-	if got[2].Policy.TTL != 7*time.Hour {
-		t.Errorf("the addition to a nested field is lost: %v", got[2].Policy.TTL)
-	}
+	testkit.EqualSlices(t, sources, []string{"API.base.Health", "API.members.Join", "API.Members.Update", "API.Admin.Ban"}, "the sources")
+	testkit.Equal(t, got[2].Policy.TTL, 7*time.Hour, "the addition to a nested field is lost")
 }
 
 type recursive struct {

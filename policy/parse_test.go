@@ -15,9 +15,7 @@ func TestStringIsParsedAgain(t *testing.T) {
 	for _, text := range []string{"", "TTLHours=48 LockTTL=1m Required=false StoreTimeout=1.5s Keep=503,5xx", "RememberHours=720 Methods=POST,PUT"} {
 		parsed, err := policy.Parse(text)
 		testkit.Must(t, err)
-		if got := parsed.String(); got != text {
-			t.Errorf("the policy's text is\n%q, want\n%q", got, text)
-		}
+		testkit.Equal(t, parsed.String(), text, "the policy's text")
 	}
 }
 
@@ -27,7 +25,5 @@ func TestStringNamesOptions(t *testing.T) {
 	p, err := policy.New(policy.Classifier(failure.Classify), policy.KeyFormat(policy.KeyPattern("[a-z]+")),
 		policy.TTL(90*time.Minute), policy.Remember(time.Second), policy.OnAbandoned(policy.Recover(find)))
 	testkit.Must(t, err)
-	if got, want := p.String(), "TTL=1h30m Remember=1s KeyFormat=[a-z]+ OnAbandoned=Recover Classifier=func"; got != want {
-		t.Errorf("the policy's text is %q, want %q", got, want)
-	}
+	testkit.Equal(t, p.String(), "TTL=1h30m Remember=1s KeyFormat=[a-z]+ OnAbandoned=Recover Classifier=func", "the policy's text")
 }

@@ -79,9 +79,7 @@ func TestOptionsCopyTheirLists(t *testing.T) {
 	fields[0] = "amount"
 	p, err := policy.New(opt)
 	testkit.Must(t, err)
-	if p.ExcludeFields[0] != "nonce" {
-		t.Error("a later change of the caller's slice reached the policy")
-	}
+	testkit.Equal(t, p.ExcludeFields[0], "nonce", "a later change of the caller's slice reached the policy")
 }
 
 func TestFromStartsFromAWholePolicy(t *testing.T) {
@@ -246,9 +244,7 @@ func TestModes(t *testing.T) {
 	find := func(context.Context, policy.Abandoned) (*policy.Response, error) { return nil, nil } //nolint:nilnil // nil, nil means here: no side effect happened
 	recovering := policy.Recover(find)
 	names := fmt.Sprint(policy.FailClosed, policy.FailOpen, policy.Reexecute, policy.Refuse, recovering)
-	if want := "FailClosed FailOpen Reexecute Refuse Recover"; names != want {
-		t.Errorf("got %q, want %q", names, want)
-	}
+	testkit.Equal(t, names, "FailClosed FailOpen Reexecute Refuse Recover", "the modes")
 	if !policy.Refuse.Refuses() || policy.Reexecute.Refuses() || recovering.Refuses() {
 		t.Error("Refuses is wrong")
 	}
@@ -272,9 +268,7 @@ func TestClassifierIsNotCalledAfterThePointOfNoReturn(t *testing.T) {
 		t.Errorf("a class that does not exist was returned as %v", got)
 	}
 	standard, _ := policy.New()
-	if got := standard.Classify(failure.Outcome{Status: 503}); got != failure.ClassDeleteKey {
-		t.Errorf("without a classifier: %v", got)
-	}
+	testkit.Equal(t, standard.Classify(failure.Outcome{Status: 503}), failure.ClassDeleteKey, "without a classifier")
 }
 
 func ExampleParse() {

@@ -22,9 +22,7 @@ func TestEveryFieldHasARow(t *testing.T) {
 	for i := range settings {
 		rows = append(rows, settings[i].fieldName())
 	}
-	if !slices.Equal(rows, fields) {
-		t.Errorf("the rows are\n%v, want the fields\n%v", rows, fields)
-	}
+	testkit.EqualSlices(t, rows, fields, "the rows")
 }
 
 // Each setting takes values of one type, and sets its own field. Its text is parsed to the

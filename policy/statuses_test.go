@@ -78,9 +78,7 @@ func TestClassifyByLists(t *testing.T) {
 	}, func(t *testing.T, c row) {
 		p, err := policy.New(c.opts...)
 		testkit.Must(t, err)
-		if got := p.Classify(c.outcome); got != c.want {
-			t.Errorf("%+v is %v, want %v", c.outcome, got, c.want)
-		}
+		testkit.Equal(t, p.Classify(c.outcome), c.want, "%+v", c.outcome)
 	})
 }
 

@@ -38,9 +38,7 @@ func TestTable(t *testing.T) {
 		t.Errorf("got  %q\nwant %q", seen, want)
 	}
 	rows[0].Pattern = "/changed"
-	if table.Declarations()[0].Pattern != "/payments" {
-		t.Error("a table can be changed from outside")
-	}
+	testkit.Equal(t, table.Declarations()[0].Pattern, "/payments", "a table can be changed from outside")
 }
 
 func TestTableReportsEverythingAtOnce(t *testing.T) {
@@ -80,9 +78,7 @@ func TestToolsOfATable(t *testing.T) {
 	for _, name := range []string{"", "pay card", "pay:card", "größe", "{id}", strings.Repeat("t", 129)} {
 		_, err := policy.NewTable(policy.Row("TOOL " + name))
 		want := fmt.Sprintf(`policy: row 1: %q names no tool: write 1 to 128 letters, digits and _ - . / after TOOL, as in "TOOL charge"`, "TOOL "+name)
-		if fmt.Sprint(err) != want {
-			t.Errorf("got  %v\nwant %s", err, want)
-		}
+		testkit.Equal(t, fmt.Sprint(err), want, "the error")
 	}
 	if _, err := policy.NewTable(policy.Row("TOOL pay"), policy.Row("TOOL pay")); err == nil {
 		t.Error("a tool with two rows is accepted")

@@ -20,9 +20,7 @@ func placed() string { return callers.Place() }
 func TestPlace(t *testing.T) {
 	t.Parallel()
 	_, _, line, _ := runtime.Caller(0)
-	if got, want := placed(), "callers/callers_test.go:"+strconv.Itoa(line+1); got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	testkit.Equal(t, placed(), "callers/callers_test.go:"+strconv.Itoa(line+1), "placed()")
 	place := make(chan string)
 	go func() { place <- callers.Place() }()
 	if got := <-place; got == "" {

@@ -37,8 +37,6 @@ func TestValue(t *testing.T) {
 		"not published":       {own{t.Context(), nil}, nil},
 		"published after end": {own{t.Context(), map[any]any{guarded.ContextKey: nil}}, nil},
 	}, func(t *testing.T, row row) {
-		if got := guarded.Value(row.ctx, key{}); got != row.want {
-			t.Errorf("got %v, want %v", got, row.want)
-		}
+		testkit.Equal(t, guarded.Value(row.ctx, key{}), row.want, "guarded.Value(row.ctx, key{})")
 	})
 }

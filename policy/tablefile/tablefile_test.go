@@ -215,9 +215,7 @@ tables: {}
 func TestWrongDefaultsAreReportedOnce(t *testing.T) {
 	t.Parallel()
 	_, err := tablefile.Parse("t.yaml", []byte("defaults:\n  MaxRun: 0s\nroutes:\n  POST /a:\n  POST /b: {Wait: 1s}\n"))
-	if want := "t.yaml:2: defaults: policy: MaxRun is 0s: it must be more than zero"; fmt.Sprint(err) != want {
-		t.Errorf("got  %v\nwant %s", err, want)
-	}
+	testkit.Equal(t, fmt.Sprint(err), "t.yaml:2: defaults: policy: MaxRun is 0s: it must be more than zero", "the error")
 }
 
 func TestRead(t *testing.T) {
@@ -229,9 +227,7 @@ func TestRead(t *testing.T) {
 	testkit.Must(t, os.WriteFile(path, []byte(good), 0o600))
 	table, err := tablefile.Read(path)
 	testkit.Must(t, err)
-	if got := table.Declarations()[0].Source; got != path+":4" {
-		t.Errorf("the first row is from %s", got)
-	}
+	testkit.Equal(t, table.Declarations()[0].Source, path+":4", "the first row is from")
 }
 
 func FuzzParse(f *testing.F) {
@@ -297,9 +293,7 @@ func TestStatuses(t *testing.T) {
 			declared := table.Declarations()[0].Policy
 			got = strings.TrimPrefix(declared.String(), "Methods=POST ")
 		}
-		if got != want {
-			t.Errorf("%s: %s, want %s", text, got, want)
-		}
+		testkit.Equal(t, got, want, "%s", text)
 	}
 }
 

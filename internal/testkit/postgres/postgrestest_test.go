@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -157,9 +156,7 @@ func TestHighestVersionComesFirst(t *testing.T) {
 	for _, version := range []string{"17", "16", "9"} {
 		want = append(want, filepath.Join(root, version, "bin"))
 	}
-	if found := installed([]string{filepath.Join(root, "*", "bin")}); !slices.Equal(found, want) {
-		t.Errorf("the folders are %q", found)
-	}
+	testkit.EqualSlices(t, installed([]string{filepath.Join(root, "*", "bin")}), want, "the folders")
 }
 
 func TestProgramThatDoesNotRun(t *testing.T) {

@@ -106,9 +106,7 @@ func TestFaults(t *testing.T) {
 	default:
 	}
 	p.Set(faultproxy.None())
-	if line := <-asked; line != "lost\n" {
-		t.Errorf("after the blackhole: %q", line)
-	}
+	testkit.Equal(t, <-asked, "lost\n", "the reply after the blackhole")
 
 	p.Set(faultproxy.CutReplies(3))
 	c = dial(t, p)
@@ -122,9 +120,7 @@ func TestFaults(t *testing.T) {
 	if got, err := c.ask("done\n", late); err == nil || got != "" {
 		t.Errorf("lost: %q, %v", got, err)
 	}
-	if line := <-asked; line != "done\n" {
-		t.Errorf("lost: the server got %q", line)
-	}
+	testkit.Equal(t, <-asked, "done\n", "lost: the server's reply")
 
 	p.Set(faultproxy.LoseRequests())
 	c = dial(t, p)
@@ -142,9 +138,7 @@ func TestFaults(t *testing.T) {
 	if _, err := c.ask("held\n", soon); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("held reply: %v", err)
 	}
-	if line := <-asked; line != "held\n" {
-		t.Errorf("held reply: the server got %q", line)
-	}
+	testkit.Equal(t, <-asked, "held\n", "held reply: the server's reply")
 
 	p.Set(faultproxy.None())
 	c = dial(t, p)

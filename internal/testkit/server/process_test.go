@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 var listening = regexp.MustCompile(`listening on`)
@@ -117,9 +119,7 @@ func TestOutputJoinsChunksIntoLines(t *testing.T) {
 	for _, chunk := range []string{"one\ntw", "o\r\n", "\nthr", "ee"} {
 		fmt.Fprint(&collected, chunk)
 	}
-	if got, want := collected.snapshot(), []string{"one", "two", "", "three"}; !slices.Equal(got, want) {
-		t.Errorf("lines are %q, want %q", got, want)
-	}
+	testkit.EqualSlices(t, collected.snapshot(), []string{"one", "two", "", "three"}, "lines")
 }
 
 func TestOutputForgetsTheOldestLines(t *testing.T) {

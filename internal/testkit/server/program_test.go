@@ -2,9 +2,10 @@ package serverproc
 
 import (
 	"errors"
-	"slices"
 	"strings"
 	"testing"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 func TestProgramOwnsItsServers(t *testing.T) {
@@ -18,9 +19,7 @@ func TestProgramOwnsItsServers(t *testing.T) {
 		t.Errorf("a server that has started is the error %v", err)
 	}
 	owner.End()
-	if want := []string{"second", "first"}; !slices.Equal(log, want) {
-		t.Errorf("the clean-ups are %q, want %q", log, want)
-	}
+	testkit.EqualSlices(t, log, []string{"second", "first"}, "the clean-ups")
 }
 
 func TestProgramGetsErrorsOfServers(t *testing.T) {
@@ -36,9 +35,7 @@ func TestProgramGetsErrorsOfServers(t *testing.T) {
 		t.Errorf("a server that does not start is the error %v", err)
 	}
 	defer func() {
-		if recover() != "a bug" {
-			t.Error("a panic of the program is lost")
-		}
+		testkit.Equal(t, recover(), "a bug", "a panic of the program is lost")
 	}()
 	_ = owner.Try(func() { panic("a bug") })
 }

@@ -3,6 +3,8 @@ package serverproc
 import (
 	"slices"
 	"testing"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 type suite func()
@@ -23,9 +25,7 @@ func TestSharedServerRunsUntilTheEnd(t *testing.T) {
 		broken := judge(t, func(t testing.TB) {
 			shared.Database(t, func(t testing.TB) string { start(t); t.Fatal("no memory"); return "" })
 		})
-		if broken.verdict != "failed" {
-			t.Errorf("a test whose server does not start %s, want failed", broken.verdict)
-		}
+		testkit.Equal(t, broken.verdict, "failed", "a test whose server does not start")
 		for _, want := range []string{"test1", "test2"} {
 			if server, name := shared.Database(t, start); server != "server" || name != want {
 				t.Errorf("got %s on %s, want %s on the server", name, server, want)
@@ -36,7 +36,5 @@ func TestSharedServerRunsUntilTheEnd(t *testing.T) {
 	if want := []string{"start", "stop", "start", "end of the tests", "stop"}; !slices.Equal(log, want) || code != 7 {
 		t.Errorf("the log is %q with code %d, want %q with 7", log, code, want)
 	}
-	if early.verdict != "failed" {
-		t.Errorf("a test without Main %s, want failed", early.verdict)
-	}
+	testkit.Equal(t, early.verdict, "failed", "a test without Main")
 }
