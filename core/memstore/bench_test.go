@@ -203,7 +203,5 @@ func TestAllocationsOfNewKeys(t *testing.T) { //nolint:paralleltest // AllocsPer
 		}
 	}
 	testing.AllocsPerRun(runs, run) // allocations that every part of the store makes once
-	if got := testing.AllocsPerRun(runs, run); got != 0 {
-		t.Errorf("a new key allocates %v times, want none", got)
-	}
+	testkit.Equal(t, testing.AllocsPerRun(runs, run), 0, "allocations of a new key")
 }

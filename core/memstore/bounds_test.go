@@ -65,9 +65,7 @@ func TestFullStore(t *testing.T) {
 			}
 		}
 		must(t, store.Release(t.Context(), running))
-		if store.Len() != 1 {
-			t.Errorf("it holds %d records, want 1", store.Len())
-		}
+		testkit.Equal(t, store.Len(), 1, "records")
 	})
 }
 
@@ -80,9 +78,7 @@ func TestFullStoreTakesResponses(t *testing.T) {
 	forgotten := storage.Lease{Claim: claim(2), Attempt: 1}
 	must(t, store.Complete(t.Context(), forgotten, result("answer")))
 	must(t, store.Extend(t.Context(), storage.Lease{Claim: claim(3), Attempt: 1}, time.Minute))
-	if store.Len() != 3 {
-		t.Errorf("it holds %d records, want 3", store.Len())
-	}
+	testkit.Equal(t, store.Len(), 3, "records")
 	refused(t, store, claim(4), storage.ErrStoreFull)
 }
 
@@ -135,9 +131,7 @@ func TestExpiredRecordsMakeSpace(t *testing.T) {
 		for n := range room { // other keys, and so mostly other shards
 			win(t, store, claim(room+n))
 		}
-		if store.Len() != room {
-			t.Errorf("it holds %d records, want %d", store.Len(), room)
-		}
+		testkit.Equal(t, store.Len(), room, "records")
 	})
 }
 
@@ -190,9 +184,7 @@ func TestBoundsAreExact(t *testing.T) {
 			must(t, store.Release(t.Context(), storage.Lease{Claim: c, Attempt: 1}))
 		}
 	}
-	if store.Len() != held {
-		t.Errorf("it counts %d records and holds %d", store.Len(), held)
-	}
+	testkit.Equal(t, store.Len(), held, "records that it counts")
 }
 
 // A record is counted with all of its bytes.
@@ -305,9 +297,7 @@ func TestOddKeys(t *testing.T) {
 		c.Key = key
 		win(t, store, c)
 	}
-	if store.Len() != 4 {
-		t.Errorf("it holds %d records, want 4", store.Len())
-	}
+	testkit.Equal(t, store.Len(), 4, "records")
 }
 
 func TestOptionsRefuseNonsense(t *testing.T) {

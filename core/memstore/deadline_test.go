@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // schedule is deadlines, and the positions that their records received.
@@ -92,7 +94,5 @@ func TestDeadlinesGiveBlocksBack(t *testing.T) {
 	for s.length > blockSize/2 {
 		s.take(s.expired(5 * blockSize))
 	}
-	if len(s.blocks) != 2 {
-		t.Errorf("half a block of deadlines is in %d blocks, want one and one to spare", len(s.blocks))
-	}
+	testkit.Equal(t, len(s.blocks), 2, "blocks of half a block of deadlines")
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // A record that stays is listed exactly once, and no record twice, while other
@@ -88,9 +89,7 @@ func TestListOfOddKeys(t *testing.T) {
 		win(t, store, c)
 	}
 	for _, limit := range []int{1, 3, 4, 1000} {
-		if listed := listAll(t, store, storage.InProgress, limit); len(listed) != len(keys) {
-			t.Errorf("in pages of %d there are %v, want %q", limit, listed, keys)
-		}
+		testkit.Equal(t, len(listAll(t, store, storage.InProgress, limit)), len(keys), "records in pages of %d", limit)
 	}
 }
 
@@ -107,9 +106,7 @@ func TestForgetMakesSpace(t *testing.T) {
 			t.Errorf("Forget returned %t and %v, want true", there, err)
 		}
 	}
-	if store.Len() != 0 {
-		t.Errorf("it holds %d records, want none", store.Len())
-	}
+	testkit.Equal(t, store.Len(), 0, "records")
 }
 
 func TestExpiredRecordsAreNotListed(t *testing.T) {
@@ -118,8 +115,6 @@ func TestExpiredRecordsAreNotListed(t *testing.T) {
 		store := memstore.New()
 		win(t, store, claim(1))
 		<-time.After(time.Hour)
-		if listed := listAll(t, store, storage.InProgress, 10); len(listed) != 0 {
-			t.Errorf("the list is %v, want none", listed)
-		}
+		testkit.Equal(t, len(listAll(t, store, storage.InProgress, 10)), 0, "listed records")
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // The store waits for no other component. In a bubble time passes only while all
@@ -39,9 +40,7 @@ func TestCallsWaitForNothing(t *testing.T) {
 		if _, _, err := store.Acquire(ctx, claim(100)); err == nil || ctx.Err() != nil {
 			t.Errorf("a full store's Acquire returned %v with the context's %v, want ErrStoreFull at once", err, ctx.Err())
 		}
-		if passed := time.Since(start); passed != 0 {
-			t.Errorf("the calls took %s, want no time", passed)
-		}
+		testkit.Equal(t, time.Since(start), 0, "the time of the calls")
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // A store that has seen many scopes keeps the counts of those with a place or a window.
@@ -27,8 +28,6 @@ func TestCountsOfIdleScopesAreDropped(t *testing.T) {
 		admit("with a place", time.Hour)
 		<-time.After(2 * time.Minute)
 		admit("with a window", time.Second)
-		if n := len(store.counts); n != 2 {
-			t.Errorf("the store has %d counts, want 2", n)
-		}
+		testkit.Equal(t, len(store.counts), 2, "counts of the store")
 	})
 }

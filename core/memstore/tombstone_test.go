@@ -129,8 +129,6 @@ func TestTrafficBuries(t *testing.T) {
 		if live := records * (1000 + 300); held > live*3/2 {
 			t.Errorf("%d records and as many tombstones take %d bytes, want about %d", records, held, live)
 		}
-		if store.Len() != 2*records {
-			t.Errorf("it holds %d records, want %d", store.Len(), 2*records)
-		}
+		testkit.Equal(t, store.Len(), 2*records, "records")
 	})
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // outcome is the result of a claim.
@@ -143,9 +144,7 @@ func TestOneBadRowOfMany(t *testing.T) {
 	leases := won(t, outcomes)
 	leases[bad].Key = all[bad].Key
 	for n, err := range completeTogether(t, store, leases...) {
-		if (err != nil) != (n == bad) {
-			t.Errorf("completion %d returned %v, and %d is bad", n, err, bad)
-		}
+		testkit.Equal(t, err != nil, n == bad, "completion %d returned %v, and %d is bad", n, err, bad)
 	}
 }
 
@@ -232,9 +231,7 @@ func TestConnectionThatDiesUnderClaims(t *testing.T) {
 			if callers == 1 {
 				fails(t, "Acquire", o.err, nil)
 			}
-			if lease := win(t, store, all[n]); lease.Attempt != 1 {
-				t.Errorf("claim %d is attempt %d, want 1", n, lease.Attempt)
-			}
+			testkit.Equal(t, win(t, store, all[n]).Attempt, 1, "claim %d is attempt", n)
 		}
 	}
 }

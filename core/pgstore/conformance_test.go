@@ -14,6 +14,7 @@ import (
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/storetest"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/internal/testkit/golden"
 	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
 )
@@ -126,9 +127,7 @@ func TestPartitionsOfATableInUse(t *testing.T) {
 	must(t, store.Complete(t.Context(), running, result("late")))
 	replays(t, store, claim("running"), "late")
 	age(t, pool, "abandoned", leaseEnded)
-	if lease := win(t, store, takeOver("abandoned")); lease.Attempt != 2 {
-		t.Errorf("the abandoned claim was taken over as attempt %d, want 2", lease.Attempt)
-	}
+	testkit.Equal(t, win(t, store, takeOver("abandoned")).Attempt, 2, "the abandoned claim was taken over as attempt")
 	counts(t, pool, 8, `SELECT count(*) FROM pg_inherits JOIN pg_class ON oid = inhrelid
 WHERE inhparent = 'oncekey_records'::regclass AND reloptions::text = $1`, options)
 	counts(t, pool, 1, `SELECT (string_agg(relname, ' ' ORDER BY relname) = 'oncekey_records_pkey1 oncekey_records_sweep_after')::int
@@ -196,7 +195,5 @@ func TestScopesOfSeveralProcesses(t *testing.T) {
 	for range callers {
 		must(t, <-done)
 	}
-	if got := admitted.Load(); got != allowed {
-		t.Errorf("%d keys are admitted, want %d", got, allowed)
-	}
+	testkit.Equal(t, admitted.Load(), allowed, "keys that are admitted")
 }

@@ -219,9 +219,7 @@ func TestCheckPreparesForTheFirstRequest(t *testing.T) {
 		store := pgstore.New(pool)
 		fails(t, "Check", limited(t, requestTime, store.Check), context.DeadlineExceeded)
 		must(t, store.Check(t.Context()))
-		if connections := pool.Stat().TotalConns(); connections != 1 {
-			t.Errorf("there are %d connections, want 1: the second Check waits for the first one's", connections)
-		}
+		testkit.Equal(t, pool.Stat().TotalConns(), 1, "connections")
 		if limited(t, requestTime, func(ctx context.Context) error { return acquire(ctx, store, claim(fmt.Sprint(n))).err }) == nil {
 			return
 		}
@@ -252,8 +250,6 @@ func TestLateCallKeepsItsConnection(t *testing.T) {
 	}
 	proxy.Set(faultproxy.None())
 	must(t, store.Complete(t.Context(), lease, result("response")))
-	if now := pool.Stat().NewConnsCount(); now != made {
-		t.Errorf("%d connections were made, want %d, as before", now, made)
-	}
+	testkit.Equal(t, pool.Stat().NewConnsCount(), made, "connections that were made")
 	replays(t, store, claim("key"), "response")
 }

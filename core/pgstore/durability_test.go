@@ -10,6 +10,7 @@ import (
 
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
 )
 
@@ -178,9 +179,7 @@ func TestSynchronousStandbyLosesNothing(t *testing.T) {
 	replays(t, successor, claim("finished"), "finished")
 	isRunning(t, successor, "running")
 	must(t, successor.Complete(t.Context(), running, result("late")))
-	if lease := win(t, successor, claim("alone")); lease.Attempt != 1 {
-		t.Errorf("it got attempt %d of the unclaimed key, want 1", lease.Attempt)
-	}
+	testkit.Equal(t, win(t, successor, claim("alone")).Attempt, 1, "the attempt of the unclaimed key")
 }
 
 // A limit: an acknowledged claim that the standby lacked is lost after a failover,
@@ -193,8 +192,6 @@ func TestAsynchronousStandbyCanLoseAClaim(t *testing.T) {
 	standby.Stop()
 	stale := win(t, store, claim("key"))
 	successor := failedOver(t, server, standby)
-	if next := win(t, successor, claim("key")); next.Attempt != stale.Attempt {
-		t.Errorf("it got attempt %d, want %d once more", next.Attempt, stale.Attempt)
-	}
+	testkit.Equal(t, win(t, successor, claim("key")).Attempt, stale.Attempt, "the attempt")
 	fails(t, "Complete of the lost claim", successor.Complete(t.Context(), stale, result("stale")), storage.ErrLeaseLost)
 }

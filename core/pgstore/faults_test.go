@@ -42,9 +42,7 @@ func TestClaimThatWaits(t *testing.T) {
 		if o.found != nil {
 			got = o.found.State.String()
 		}
-		if got != test.want {
-			t.Errorf("it got %q, want %q", got, test.want)
-		}
+		testkit.Equal(t, got, test.want, "the outcome")
 	}
 }
 

@@ -114,9 +114,7 @@ func queryOne[T any](t *testing.T, pool *pgxpool.Pool, query string, arguments .
 // counts expects a query to find a number.
 func counts(t *testing.T, pool *pgxpool.Pool, want int, query string, arguments ...any) {
 	t.Helper()
-	if got := queryOne[int](t, pool, query, arguments...); got != want {
-		t.Errorf("there are %d, want %d: %s", got, want, query)
-	}
+	testkit.Equal(t, queryOne[int](t, pool, query, arguments...), want, "the result of %s", query)
 }
 
 // remembered lets a claim leave a tombstone for a day.
@@ -200,9 +198,7 @@ func (q *queryTracer) traces(config *pgxpool.Config) { config.ConnConfig.Tracer 
 // took expects a number of statements since the last call.
 func (q *queryTracer) took(t *testing.T, want int32, what string) {
 	t.Helper()
-	if got := q.statements.Swap(0); got != want {
-		t.Errorf("%s took %d statements, want %d", what, got, want)
-	}
+	testkit.Equal(t, q.statements.Swap(0), want, "statements of %s", what)
 }
 
 func (q *queryTracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {

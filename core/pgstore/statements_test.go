@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
 )
 
@@ -124,9 +125,7 @@ func TestLookingWritesNothing(t *testing.T) {
 			for range 30 { // the first one by a process that has not seen the key
 				find(t, store, c)
 			}
-			if added := length() - before; added != 0 {
-				t.Errorf("%s: 30 looks added %d bytes of WAL, want 0", what, added)
-			}
+			testkit.Equal(t, length()-before, 0, "%s: bytes of WAL for 30 looks", what)
 		}
 	}
 }

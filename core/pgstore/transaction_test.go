@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	faultproxy "github.com/oncekey/oncekey/internal/testkit/proxy"
 )
 
@@ -91,9 +92,7 @@ func TestRollback(t *testing.T) {
 	cancel()
 	must(t, r.Rollback(ended))
 	r.ends(t, false)
-	if now := queryOne[uint32](t, r.pool, `SELECT pg_backend_pid()`); now != backend {
-		t.Errorf("the connection is backend %d's, want %d's, as before", now, backend)
-	}
+	testkit.Equal(t, queryOne[uint32](t, r.pool, `SELECT pg_backend_pid()`), backend, "the connection's backend")
 	r = begin(t, connections(2))
 	r.terminate(t)
 	fails(t, "Rollback", r.Rollback(t.Context()), nil)

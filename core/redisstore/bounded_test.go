@@ -76,9 +76,7 @@ func TestClusterReloadsAtMostOnceASecond(t *testing.T) {
 			for range 100 {
 				top.heal(t.Context(), dead)
 			}
-			if cluster.reloads != second+1 {
-				t.Errorf("in second %d it has reloaded %d times, want %d", second, cluster.reloads, second+1)
-			}
+			testkit.Equal(t, cluster.reloads, second+1, "reloads in second %d", second)
 			<-time.After(reloadEvery)
 		}
 	})
@@ -101,9 +99,7 @@ func TestErrorsOfDeadServers(t *testing.T) {
 	}, func(t *testing.T, test test) {
 		cluster := &fakeCluster{}
 		newTopology(cluster).heal(t.Context(), test.err)
-		if got := cluster.reloads == 1; got != test.want {
-			t.Errorf("reloaded is %t, want %t", got, test.want)
-		}
+		testkit.Equal(t, cluster.reloads == 1, test.want, "reloaded")
 	})
 }
 

@@ -59,9 +59,7 @@ func TestMissingRightIsNoticedBeforeTheFirstClaim(t *testing.T) {
 				}
 			}
 			fails(t, "Check", store.Check(t.Context()), storage.ErrStoreForbidden)
-			if keys := connect(t, server, nil).DBSize(t.Context()).Val(); keys != 0 {
-				t.Errorf("the server has %d keys, want none", keys)
-			}
+			testkit.Equal(t, connect(t, server, nil).DBSize(t.Context()).Val(), 0, "keys of the server")
 			setUser(t, connect(t, server, nil), "+"+missing)
 			must(t, store.Check(t.Context()))
 			must(t, store.Complete(t.Context(), win(t, store, claim("key")), result("answer")))
@@ -191,9 +189,7 @@ func TestRequestsToAStoreThatCannotSettle(t *testing.T) {
 			}), policy.OnStoreError(mode), policy.StoreTimeout(time.Minute)) // a late reply is no missing right
 			for n := range 20 {
 				response := testkit.Serve(handler, testkit.Post(t.Context(), "/payments", fmt.Sprint("key-", n), "{}"))
-				if response.Code != http.StatusServiceUnavailable {
-					t.Errorf("request %d got %d, want 503", n, response.Code)
-				}
+				testkit.Equal(t, response.Code, http.StatusServiceUnavailable, "the status of request %d", n)
 			}
 			if ran := runs.Load(); ran > 0 {
 				t.Errorf("%d handlers ran, want none: the first claim must notice", ran)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
 
@@ -59,9 +60,7 @@ func TestDocumentedRightsOfSettings(t *testing.T) {
 			must(t, store.Complete(t.Context(), lease, result("answer")))
 			find(t, store, claim(fmt.Sprint(n)))
 		}
-		if listed := listAll(t, store, storage.Completed, 100); len(listed) != 20 {
-			t.Errorf("%d records are listed, want 20", len(listed))
-		}
+		testkit.Equal(t, len(listAll(t, store, storage.Completed, 100)), 20, "records that are listed")
 	}
 	t.Run("WaitReplicas", func(t *testing.T) {
 		t.Parallel()
@@ -109,9 +108,7 @@ func TestDocumentedRightsOfSettings(t *testing.T) {
 		serves(t, client)
 		for _, node := range nodes.Nodes() { // a client that is refused COMMAND asks for it before each command
 			stats := connect(t, node, nil).Info(t.Context(), "commandstats").Val()
-			if refused := regexp.MustCompile(`cmdstat_command:\S*rejected_calls=[1-9]\d*`).FindString(stats); refused != "" {
-				t.Errorf("a server counts %s", refused)
-			}
+			testkit.Equal(t, regexp.MustCompile(`cmdstat_command:\S*rejected_calls=[1-9]\d*`).FindString(stats), "", "a server counts")
 		}
 	})
 }

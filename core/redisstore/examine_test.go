@@ -68,9 +68,7 @@ func TestExamineFindsWrongSettings(t *testing.T) {
 	for check, f := range findings {
 		wantFinding(t, findings, check, storage.Good, f.Seen)
 	}
-	if keys := admin.DBSize(t.Context()).Val(); keys != 0 {
-		t.Errorf("Examine has left %d keys", keys)
-	}
+	testkit.Equal(t, admin.DBSize(t.Context()).Val(), 0, "keys after Examine")
 	for _, test := range []struct {
 		name    string
 		prepare func(*testing.T)

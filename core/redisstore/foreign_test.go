@@ -8,6 +8,7 @@ import (
 
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // Case 20: values that other programs have written under our keys are neither
@@ -42,9 +43,7 @@ func TestForeignValues(t *testing.T) {
 					t.Errorf("the error is %q, want it to mention %s", err, part)
 				}
 			}
-			if after := rdb.Dump(t.Context(), "oncekey:"+test.name).Val(); after != before {
-				t.Error("the value has changed")
-			}
+			testkit.Equal(t, rdb.Dump(t.Context(), "oncekey:"+test.name).Val(), before, "the value has changed")
 		})
 	}
 }

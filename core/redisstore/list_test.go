@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
 
@@ -112,9 +113,7 @@ func TestListOfCluster(t *testing.T) {
 	const records = 200
 	fill(t, store, records, "body")
 	for _, limit := range []int{1, 7, 1000} {
-		if listed := listAll(t, store, storage.Completed, limit); len(listed) != records {
-			t.Errorf("in pages of %d there are %d records, want %d", limit, len(listed), records)
-		}
+		testkit.Equal(t, len(listAll(t, store, storage.Completed, limit)), records, "in pages of %d records", limit)
 	}
 	if r, err := store.Lookup(t.Context(), strings.Repeat("0", 64)); err != nil || r == nil {
 		t.Errorf("Lookup returned %+v and %v, want the record", r, err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
 
@@ -57,9 +58,7 @@ func TestRememberUnderBraces(t *testing.T) {
 	if r, err := store.Lookup(t.Context(), "key"); err != nil || string(r.Body) != "answer" || string(find(t, store, claim("key")).Body) != "answer" {
 		t.Errorf("Lookup returned %+v and %v, want the response", r, err)
 	}
-	if listed := listAll(t, store, storage.Completed, 10); len(listed) != 1 {
-		t.Errorf("%d records are listed, want one", len(listed))
-	}
+	testkit.Equal(t, len(listAll(t, store, storage.Completed, 10)), 1, "records that are listed")
 	forget(t, store, "key")
 }
 

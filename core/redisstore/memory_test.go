@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
 
@@ -107,9 +108,7 @@ func TestCompletingATombstone(t *testing.T) {
 		if r := find(t, store, remembered(key)); r.State != storage.Expired || r.Status != status || r.Body != nil {
 			t.Errorf("%s: the record is %+v, want a tombstone of status %d", key, r, status)
 		}
-		if there := rdb.Exists(t.Context(), nameOf(key)).Val(); there != 0 {
-			t.Errorf("%s: a response was written", key)
-		}
+		testkit.Equal(t, rdb.Exists(t.Context(), nameOf(key)).Val(), 0, "%s: a response was written", key)
 	}
 }
 
@@ -172,13 +171,9 @@ func TestDamagedMemory(t *testing.T) {
 		if r, err := store.Lookup(t.Context(), name); !errors.Is(err, storage.ErrCorruptRecord) {
 			t.Errorf("%s: Lookup returned %+v and %v, want ErrCorruptRecord", name, r, err)
 		}
-		if listed := listAll(t, store, storage.Completed, 10); len(listed) != 0 {
-			t.Errorf("%s: %+v is listed", name, listed)
-		}
+		testkit.Equal(t, len(listAll(t, store, storage.Completed, 10)), 0, "%s: listed records", name)
 		forget(t, store, name)
-		if keys := rdb.DBSize(t.Context()).Val(); keys != 0 {
-			t.Errorf("%s: Forget has left %d keys", name, keys)
-		}
+		testkit.Equal(t, rdb.DBSize(t.Context()).Val(), 0, "%s: keys after Forget", name)
 	}
 }
 

@@ -86,9 +86,7 @@ func TestScriptsKnowThePlaces(t *testing.T) {
 			t.Errorf("%s begins with %q, not with %q", name, value, prefix)
 		}
 	}
-	if got := string(encodeClaim(&l, someTime)[prefixSize:plainSize]); got != "\x01\x00\x00" {
-		t.Errorf("the head of a plain claim ends with %q", got)
-	}
+	testkit.Equal(t, string(encodeClaim(&l, someTime)[prefixSize:plainSize]), "\x01\x00\x00", "the head of a plain claim ends with")
 	if got := string(encodeReleased(l, someTime)); !isForgotten(got) || got[stateAt] != 6 {
 		t.Errorf("a released key is %q", got)
 	}

@@ -138,9 +138,7 @@ func TestServerThatRefusesWritesReplays(t *testing.T) {
 					t.Errorf("the record is %+v, want the response", r)
 				}
 			}
-			if r := find(t, store, claim("running")); r.State != storage.InProgress {
-				t.Errorf("the record is %+v, want one in progress", r)
-			}
+			testkit.Equal(t, find(t, store, claim("running")).State, storage.InProgress, "the record's state")
 			abandoned.TakeOver = true
 			for _, c := range []storage.Claim{claim("new"), abandoned} {
 				if _, _, err := store.Acquire(t.Context(), c); err == nil || !strings.Contains(err.Error(), name) {

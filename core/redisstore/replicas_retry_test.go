@@ -54,9 +54,7 @@ func TestRepeatedClaimIsWrittenOnceMore(t *testing.T) {
 	t.Parallel()
 	r, store, twice := repeating(t)
 	winAttempt(t, store, claim("key"), 1, false)
-	if twice.waits != 2 {
-		t.Errorf("the store waited %d times after the first, want once", twice.waits-1)
-	}
+	testkit.Equal(t, twice.waits, 2, "waits of the store")
 	r.expectReplica(t, "key", "\x00\x01\x01\x00\x00") // attempt 1, in progress
 }
 
@@ -73,14 +71,10 @@ func TestRepeatedCompletionIsWrittenOnceMore(t *testing.T) {
 	if second := changes(t, r.rdb); second == first {
 		t.Errorf("the server knows of %s writes after the first call and after the second", second)
 	}
-	if now := r.rdb.Get(t.Context(), "oncekey:key").Val(); now != value {
-		t.Errorf("the second call made %q of %q", now, value)
-	}
+	testkit.Equal(t, r.rdb.Get(t.Context(), "oncekey:key").Val(), value, "the value after the second call")
 	before := changes(t, r.rdb)
 	must(t, r.plain.Complete(t.Context(), lease, result("answer")))
-	if after := changes(t, r.rdb); after != before {
-		t.Error("a store without WaitReplicas has written the stored value again")
-	}
+	testkit.Equal(t, changes(t, r.rdb), before, "a store without WaitReplicas has written the stored value again")
 }
 
 // changes is how much the server has written so far.

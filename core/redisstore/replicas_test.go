@@ -65,9 +65,7 @@ func (r *replicated) expectReplica(t *testing.T, key, want string) {
 
 func (r *replicated) expectFree(t *testing.T) {
 	t.Helper()
-	if r.rdb.Exists(t.Context(), "oncekey:key").Val() != 0 {
-		t.Error("the key still exists")
-	}
+	testkit.Equal(t, r.rdb.Exists(t.Context(), "oncekey:key").Val(), 0, "the key still exists")
 }
 
 // tooFew expects Acquire to refuse a claim for its replicas.

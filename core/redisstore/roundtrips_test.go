@@ -89,13 +89,9 @@ func TestFirstRoundTripsOfAProcess(t *testing.T) {
 	lease := win(t, store, claim("key"))
 	trips := countTrips(rdb)
 	find(t, store, claim("key"))
-	if got := trips.Swap(0); got != 2 {
-		t.Errorf("the first look at a key in progress took %d round trips, want 2", got)
-	}
+	testkit.Equal(t, trips.Swap(0), 2, "round trips of the first look at a key in progress")
 	must(t, store.Complete(t.Context(), lease, result("answer")))
-	if got := trips.Swap(0); got != 1 {
-		t.Errorf("the first response took %d round trips, want 1", got)
-	}
+	testkit.Equal(t, trips.Swap(0), 1, "round trips of the first response")
 }
 
 func TestTakingOverTakesThreeRoundTrips(t *testing.T) {
@@ -120,9 +116,7 @@ func takesOverInThreeRoundTrips(t *testing.T, rdb *redis.Client, options ...redi
 		next := takeOver(key)
 		winAttempt(t, store, next, 2, true)
 	}
-	if got := trips.Load(); got != 3 {
-		t.Errorf("taking over took %d round trips, want 3", got)
-	}
+	testkit.Equal(t, trips.Load(), 3, "round trips of taking over")
 }
 
 // countTrips counts the store's round trips, except connecting and reading settings.
@@ -139,9 +133,7 @@ type tripCounter struct{ atomic.Int32 }
 // expect compares the round trips since the last call.
 func (c *tripCounter) expect(t *testing.T, what string, want int32) {
 	t.Helper()
-	if got := c.Swap(0); got != want {
-		t.Errorf("%s took %d round trips, want %d", what, got, want)
-	}
+	testkit.Equal(t, c.Swap(0), want, "round trips of %s", what)
 }
 
 func (c *tripCounter) count(first redis.Cmder) {

@@ -15,6 +15,7 @@ import (
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/storetest"
+	"github.com/oncekey/oncekey/internal/testkit"
 	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
 
@@ -137,9 +138,7 @@ func TestKeysOfScopesExpire(t *testing.T) {
 	trips := countTrips(rdb)
 	admit(aPlace(), time.Second)
 	must(t, store.Keep(t.Context(), p, time.Hour))
-	if got := trips.Load(); got != 2 {
-		t.Errorf("two calls took %d round trips", got)
-	}
+	testkit.Equal(t, trips.Load(), 2, "round trips of two calls")
 	left := map[string]time.Duration{}
 	for _, key := range namesIn(t, rdb) {
 		left[regexp.MustCompile("[a-z]+$").FindString(key)] = rdb.PTTL(t.Context(), key).Val()
@@ -151,9 +150,7 @@ func TestKeysOfScopesExpire(t *testing.T) {
 		t.Errorf("the keys expire in %v", left)
 	}
 	must(t, store.Keep(t.Context(), p, 0))
-	if names := namesIn(t, rdb); len(names) != 2 {
-		t.Errorf("beside the window and the other place there are the keys %v", names)
-	}
+	testkit.Equal(t, len(namesIn(t, rdb)), 2, "beside the window and the other place there are the keys")
 }
 
 // namesIn returns the names of the few keys of a server.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 func newSharing(t *testing.T) *Store {
@@ -47,14 +49,10 @@ func TestSharedEnds(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if got := d.ends(); got != 4 {
-			t.Errorf("800 calls with 4 deadlines have %d ends, want 4", got)
-		}
+		testkit.Equal(t, d.ends(), 4, "ends of 800 calls with 4 deadlines")
 		<-time.After(near + sharedStep)
 		synctest.Wait()
-		if got := d.ends(); got != 0 {
-			t.Errorf("%d ends are left, want none", got)
-		}
+		testkit.Equal(t, d.ends(), 0, "ends that are left")
 	})
 }
 

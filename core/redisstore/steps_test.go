@@ -7,6 +7,7 @@ import (
 
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
 
@@ -35,9 +36,7 @@ func TestCallsThatFindSteps(t *testing.T) {
 				change(&stale)
 				fails(t, name+" with the wrong "+other, call(stale), storage.ErrLeaseLost)
 			}
-			if r := find(t, store, claim(name)); r.Steps != lease.Steps {
-				t.Errorf("%s by others: the record is %+v, want its steps", name, r)
-			}
+			testkit.Equal(t, find(t, store, claim(name)).Steps, lease.Steps, "%s by others: the record's steps", name)
 			for range 2 { // the first reply may be lost
 				must(t, call(lease))
 			}
@@ -67,9 +66,7 @@ func TestLateRenewalKeepsTheLongerSteps(t *testing.T) {
 		}
 		lease.Steps = "xxxxx\nsecond\n" // steps of the same length are the caller's
 		must(t, store.Extend(t.Context(), lease, time.Minute))
-		if r := find(t, store, claim("key")); r.Steps != lease.Steps {
-			t.Errorf("the record is %+v, want %q", r, lease.Steps)
-		}
+		testkit.Equal(t, find(t, store, claim("key")).Steps, lease.Steps, "the record's steps")
 		lease.Steps = "" // so that any request may claim the key
 		must(t, store.Release(t.Context(), lease))
 	}
@@ -113,9 +110,7 @@ func TestUndoneClaimPutsTheStepsBack(t *testing.T) {
 		r.replica.Pause()
 		tooFew(t, r.waiting(soon), c)
 		eventually(t, func() bool { return find(t, r.plain, claim("key")).Abandoned() })
-		if got := find(t, r.plain, claim("key")); got.Steps != lease.Steps {
-			t.Errorf("with the token of the claim %t, the record is %+v, want the steps", own, got)
-		}
+		testkit.Equal(t, find(t, r.plain, claim("key")).Steps, lease.Steps, "with the token of the claim %t, the record's steps", own)
 		r.replica.Resume()
 		must(t, r.rdb.Del(t.Context(), "oncekey:key").Err())
 	}

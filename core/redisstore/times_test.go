@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // The times of a record are counted back from its end, by each method in the same
@@ -27,9 +28,7 @@ func TestTimesOfRecords(t *testing.T) {
 			if r.Origin != c.Origin || written.Before(before.Add(-2*time.Millisecond)) || written.After(time.Now()) {
 				t.Errorf("%s: the record of %s is %+v, want it written after %s", state, by, r, before)
 			}
-			if age := written.Sub(r.Created); age != lease.Age {
-				t.Errorf("%s: the record of %s was written %s after the claim, want %s", state, by, age, lease.Age)
-			}
+			testkit.Equal(t, written.Sub(r.Created), lease.Age, "%s: the age of the record of %s", state, by)
 			if state != storage.InProgress && !r.Finished.Equal(written) || state == storage.InProgress && !r.Finished.IsZero() {
 				t.Errorf("%s: the record of %s was finished at %s, want %s", state, by, r.Finished, written)
 			}

@@ -62,9 +62,7 @@ func TestCompleteWithoutTheAEAD(t *testing.T) {
 				t.Errorf("Complete returned %v, want an error after which it is repeated", err)
 			}
 		}
-		if r := find(t, store, claim("key")); r.State != storage.InProgress {
-			t.Errorf("the record is %+v, want it in progress", r)
-		}
+		testkit.Equal(t, find(t, store, claim("key")).State, storage.InProgress, "the record's state")
 		aead.set(nil, nil)
 		must(t, store.Complete(t.Context(), lease, result(storage.Completed)))
 		replays(t, store, "key")
@@ -121,16 +119,12 @@ func TestHangingAEAD(t *testing.T) {
 			default:
 				_, _, err = store.Acquire(ctx, claim("key"))
 			}
-			if passed := time.Since(start); passed != limit {
-				t.Errorf("caller %d returned after %s, want %s", n, passed, limit)
-			}
+			testkit.Equal(t, time.Since(start), limit, "the time until caller %d returned", n)
 			if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, sealedstore.ErrUnavailable) || errors.Is(err, storage.ErrCorruptRecord) {
 				t.Errorf("caller %d got %v, want the end of its context and ErrUnavailable", n, err)
 			}
 		})
-		if running := aead.running.Load(); running != 2 { // none of them has ended
-			t.Errorf("%d calls run at a time, want 2", running)
-		}
+		testkit.Equal(t, aead.running.Load(), 2, "calls that run at a time")
 		aead.hangs.Store(false)
 		close(aead.letGo)
 		synctest.Wait()
@@ -154,9 +148,7 @@ func TestEndedContext(t *testing.T) {
 			fails(t, "Complete", store.Complete(ended, lease, result(storage.Completed)), context.Canceled)
 		}
 		synctest.Wait()
-		if aead.calls.Load() != before {
-			t.Errorf("the AEAD was called %d times, want none", aead.calls.Load()-before)
-		}
+		testkit.Equal(t, aead.calls.Load(), before, "calls of the AEAD")
 	})
 }
 
@@ -178,9 +170,7 @@ func TestFirstAcquireTriesTheAEAD(t *testing.T) {
 		next := memstore.New()
 		store := sealedstore.New(next, test.aead)
 		refused(t, store, claim("key"), test.want)
-		if next.Len() != 0 {
-			t.Error("the key is claimed")
-		}
+		testkit.Equal(t, next.Len(), 0, "the key is claimed")
 	})
 	aead := withMood(outages["a dead network"], nil)
 	store := sealedstore.New(memstore.New(), aead)
@@ -192,9 +182,7 @@ func TestFirstAcquireTriesTheAEAD(t *testing.T) {
 	win(t, store, claim("key"))
 	tried := aead.calls.Load()
 	win(t, store, claim("other"))
-	if aead.calls.Load() != tried {
-		t.Errorf("the second claim called the AEAD %d times, want none", aead.calls.Load()-tried)
-	}
+	testkit.Equal(t, aead.calls.Load(), tried, "calls of the AEAD")
 }
 
 func withMood(encrypt, decrypt func() error) *moody {

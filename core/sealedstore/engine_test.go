@@ -92,17 +92,13 @@ func TestEngineNeverRunsWhatItCannotOpen(t *testing.T) {
 		first.expect(t, "/", "{}", http.StatusServiceUnavailable, "store_unavailable")
 		aead.set(nil, nil)
 		first.expect(t, "/", "{}", http.StatusCreated, "paid /")
-		if first.runs != 1 {
-			t.Errorf("%s: the handler ran %d times, want once", mode, first.runs)
-		}
+		testkit.Equal(t, first.runs, 1, "%s: runs of the handler", mode)
 		for name, other := range map[string]storage.Store{
 			"another key": sealedstore.New(next, newGCM(2)), "no seal": next, "a new process without its key service": sealedstore.New(next, withMood(unreachable, unreachable)),
 		} {
 			late := newPod(t, other, policy.OnStoreError(mode))
 			late.expect(t, "/", "{}", http.StatusServiceUnavailable, "store_unavailable")
-			if late.runs != 0 {
-				t.Errorf("%s: with %s the handler ran again", mode, name)
-			}
+			testkit.Equal(t, late.runs, 0, "%s: with %s the handler ran again", mode, name)
 		}
 	}
 }
@@ -116,9 +112,7 @@ func TestUnreplayableWithoutTheSeal(t *testing.T) {
 		late := newPod(t, store)
 		late.expect(t, "/stream", "{}", http.StatusConflict, "not_replayable")
 		late.expect(t, "/stream", "[]", http.StatusUnprocessableEntity, "key_reused")
-		if late.runs != 0 {
-			t.Error("the handler ran again")
-		}
+		testkit.Equal(t, late.runs, 0, "the handler ran again")
 	}
 }
 
@@ -179,9 +173,7 @@ func continuesFromSealedSteps(t *testing.T, mode policy.Option) {
 	for name, other := range map[string]storage.Store{"another key": sealedstore.New(next, newGCM(2)), "no seal": next} {
 		late := newStepper(t, other, mode)
 		post(t, late.handler, "/", "{}", http.StatusServiceUnavailable, "store_unavailable")
-		if late.runs != 0 {
-			t.Errorf("with %s the handler ran", name)
-		}
+		testkit.Equal(t, late.runs, 0, "with %s the handler ran", name)
 		synctest.Wait() // the unused claim is given back in the background
 	}
 	second := newStepper(t, sealedstore.New(next, aead), mode)

@@ -210,9 +210,7 @@ func TestPlainRecords(t *testing.T) {
 		t.Errorf("the record is %+v, want it as it is in the next store", r)
 	}
 	for _, store := range []storage.Store{strict, lenient} {
-		if r := find(t, store, claim("running")); r.State != storage.InProgress {
-			t.Errorf("the record is %+v, want it in progress", r)
-		}
+		testkit.Equal(t, find(t, store, claim("running")).State, storage.InProgress, "the record's state")
 	}
 	finish(t, lenient, "new", result(storage.Completed))
 	replays(t, strict, "new")

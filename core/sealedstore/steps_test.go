@@ -109,9 +109,7 @@ func TestStepsOfATransactionAreNotPlain(t *testing.T) {
 	_, tx, err := store.BeginTransaction(t.Context(), lease)
 	must(t, err)
 	must(t, tx.Commit(t.Context(), lease, result(storage.Completed)))
-	if next.steps != "" {
-		t.Errorf("the database was given the steps %q", next.steps)
-	}
+	testkit.Equal(t, next.steps, "", "the steps that the database was given")
 }
 
 func TestSharedRecordWithStepsIsNotChanged(t *testing.T) {
@@ -120,9 +118,7 @@ func TestSharedRecordWithStepsIsNotChanged(t *testing.T) {
 	store := sealedstore.New(next, newGCM(1))
 	leave(t, store, claim("key"), plainSteps)
 	for range 3 {
-		if r := find(t, store, claim("key")); r.Steps != plainSteps {
-			t.Errorf("the record is %+v", r)
-		}
+		testkit.Equal(t, find(t, store, claim("key")).Steps, plainSteps, "the record's steps")
 	}
 }
 
@@ -162,9 +158,7 @@ func TestLengthsOfSealedSteps(t *testing.T) {
 		if short, long := length(n, 500), length(n+1, 0); short >= long {
 			t.Errorf("%d bytes are sealed as %d, and one more as %d", n, short, long)
 		}
-		if one, other := length(n, 1), length(n, 400); one != other {
-			t.Errorf("%d bytes are sealed as %d and as %d", n, one, other)
-		}
+		testkit.Equal(t, length(n, 1), length(n, 400), "the sealed length of %d bytes", n)
 	}
 	aead.more = 700
 	lease := win(t, store, claim("too much"))
@@ -267,9 +261,7 @@ func TestStepsOfOtherSpellings(t *testing.T) {
 		leave(t, store, c, plainSteps)
 		retry := takeOver(c)
 		change(&retry)
-		if lease := win(t, store, retry); lease.Steps != plainSteps {
-			t.Errorf("%s: the take-over got %q", name, lease.Steps)
-		}
+		testkit.Equal(t, win(t, store, retry).Steps, plainSteps, "%s: the steps of the take-over", name)
 	}
 }
 
@@ -306,9 +298,7 @@ func TestStepsWithoutTheAEAD(t *testing.T) {
 	lease.Steps += "more\n"
 	fails(t, "Extend", store.Extend(t.Context(), lease, time.Minute), sealedstore.ErrUnavailable)
 	aead.set(nil, nil)
-	if r := find(t, store, claim("key")); r.Steps != plainSteps {
-		t.Errorf("the record has %q, want the steps before the outage", r.Steps)
-	}
+	testkit.Equal(t, find(t, store, claim("key")).Steps, plainSteps, "the steps of the record")
 }
 
 // Without the key a Released key stays released, and is not released with plain steps.
@@ -366,9 +356,7 @@ func TestPlainSteps(t *testing.T) {
 	refusesSteps(t, sealedstore.New(next, newGCM(1)), next, c, storage.ErrCorruptRecord, storage.ErrUnreadable)
 	lenient := sealedstore.New(next, newGCM(1), sealedstore.ReadPlain())
 	lease := win(t, lenient, takeOver(c))
-	if lease.Steps != plainSteps {
-		t.Errorf("with ReadPlain the take-over got %q", lease.Steps)
-	}
+	testkit.Equal(t, lease.Steps, plainSteps, "with ReadPlain the steps of the take-over")
 	lease.Steps += "m"
 	must(t, lenient.Extend(t.Context(), lease, time.Minute)) // sealed steps are longer than plain ones
 	if r := find(t, next, claim("key")); !strings.HasPrefix(r.Steps, "sealed 1\n") {

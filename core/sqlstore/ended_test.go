@@ -67,9 +67,7 @@ func (h handler) endedEarly(t *testing.T) {
 	if !errors.Is(err, storage.ErrTransactionEnded) || errors.Is(err, storage.ErrRolledBack) || errors.Is(err, storage.ErrLeaseLost) {
 		t.Errorf("Commit returned %v, want ErrTransactionEnded", err)
 	}
-	if r := find(t, h.store, claim("key")); r.State != storage.InProgress {
-		t.Errorf("the record is %+v, want it in progress", r)
-	}
+	testkit.Equal(t, find(t, h.store, claim("key")).State, storage.InProgress, "the record's state")
 }
 
 // atServer reports whether the server has a connection with this number.

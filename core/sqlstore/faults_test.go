@@ -109,9 +109,7 @@ func TestPromptDrivers(t *testing.T) {
 	t.Parallel()
 	over(t, all, func(t *testing.T, s setUp) {
 		store, _ := s.open(t)
-		if want := s.driver != libpq.driver && s.driver != "sqlite3"; store.IsPrompt() != want {
-			t.Errorf("%s is prompt: %t, want %t", s.driver, store.IsPrompt(), want)
-		}
+		testkit.Equal(t, store.IsPrompt(), s.driver != libpq.driver && s.driver != "sqlite3", "%s is prompt", s.driver)
 	})
 	var none *pgxstdlib.Driver
 	for name, d := range map[string]driver.Driver{"no driver": nil, "a nil driver": none} {
@@ -164,9 +162,7 @@ PERFORM nextval('tries'); RAISE 'refused' USING ERRCODE = '40P01'; END $$`)
 		if _, _, err := store.Acquire(t.Context(), claim("key")); err == nil || errors.Is(err, storage.ErrLeaseLost) {
 			t.Errorf("Acquire returned %v, want the deadlock", err)
 		}
-		if got := tries(); got != sqlstore.MaximumTries {
-			t.Errorf("the claim was tried %d times, want %d", got, sqlstore.MaximumTries)
-		}
+		testkit.Equal(t, tries(), sqlstore.MaximumTries, "tries of the claim")
 		must(t, limited(t, time.Minute, func(ctx context.Context) error {
 			statement := `DROP TRIGGER refuse`
 			if s.database == "postgresql" {

@@ -215,7 +215,5 @@ func queryOne[T any](t testing.TB, db *sql.DB, query string, arguments ...any) T
 // counts expects a query to find a number.
 func counts(t testing.TB, db *sql.DB, want int, query string) {
 	t.Helper()
-	if got := queryOne[int](t, db, query); got != want {
-		t.Errorf("there are %d, want %d: %s", got, want, query)
-	}
+	testkit.Equal(t, queryOne[int](t, db, query), want, "the result of %s", query)
 }

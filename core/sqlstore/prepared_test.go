@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core/sqlstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // watched is a driver that reports what it prepares and queries.
@@ -169,9 +170,7 @@ func TestPoolWithoutIdleConnections(t *testing.T) {
 		db.SetMaxIdleConns(-1)
 		goThroughLife(t, store, "key")
 		race(t, store, 16, claim, 1)
-		if open := db.Stats().OpenConnections; open != 0 {
-			t.Errorf("%d connections are open, want none", open)
-		}
+		testkit.Equal(t, db.Stats().OpenConnections, 0, "connections that are open")
 	})
 }
 

@@ -108,9 +108,7 @@ func TestKeysAreComparedAsBytes(t *testing.T) {
 	over(t, all, func(t *testing.T, s setUp) {
 		store, _ := s.open(t)
 		finish(t, store, "key")
-		if lease := win(t, store, claim("KEY")); lease.Attempt != 1 {
-			t.Errorf("another key got attempt %d, want 1", lease.Attempt)
-		}
+		testkit.Equal(t, win(t, store, claim("KEY")).Attempt, 1, "the attempt of another key")
 		replays(t, store, claim("key"), "key")
 	})
 }
@@ -248,9 +246,7 @@ func TestMigrateSaysWhatFailed(t *testing.T) {
 		db := s.connect(t, s.dsn(t))
 		execute(t, db, `CREATE TABLE oncekey_records_migrations (other int)`)
 		fails(t, "Migrate", sqlstore.Migrate(t.Context(), db, s.dialect), nil, "sqlstore: migrate: ")
-		if inUse := db.Stats().InUse; inUse != 0 {
-			t.Errorf("%d connections are in use, want none", inUse)
-		}
+		testkit.Equal(t, db.Stats().InUse, 0, "connections that are in use")
 	})
 }
 

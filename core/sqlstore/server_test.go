@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/oncekey/oncekey/internal/testkit"
 	mysqltest "github.com/oncekey/oncekey/internal/testkit/mysql"
 )
 
@@ -45,9 +46,7 @@ func TestDataOfAServerSurvives(t *testing.T) {
 				t.Errorf("the table at %s has %d rows, want %d at %s", server.DSN(), rows, i+1, address)
 			}
 		}
-		if limit := ask(t, address, "SELECT @@max_connections"); limit != 17 {
-			t.Errorf("max_connections is %d, want the setting 17", limit)
-		}
+		testkit.Equal(t, ask(t, address, "SELECT @@max_connections"), 17, "max_connections")
 	})
 }
 

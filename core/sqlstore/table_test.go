@@ -66,9 +66,7 @@ func TestTableIsProven(t *testing.T) {
 					}
 					fails(t, call, err, storage.ErrNotStorable, append(test.want, "table oncekey_records")...)
 				}
-				if rows := queryOne[int](t, db, `SELECT count(*) FROM oncekey_records`); (rows == 0) != (test.want != nil) {
-					t.Errorf("the table has %d records", rows)
-				}
+				testkit.Equal(t, queryOne[int](t, db, `SELECT count(*) FROM oncekey_records`) == 0, test.want != nil, "whether the table is empty")
 			})
 		}
 	})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncekey/oncekey/core/sqlstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	faultproxy "github.com/oncekey/oncekey/internal/testkit/proxy"
 )
 
@@ -78,9 +79,7 @@ func (h handler) cut(t *testing.T, connection int) {
 // ends expects both the payment and the response, or neither.
 func (h handler) ends(t *testing.T, committed bool) {
 	t.Helper()
-	if h.both(t) != committed {
-		t.Errorf("the payment and the response are there: %t, want %t", !committed, committed)
-	}
+	testkit.Equal(t, h.both(t), committed, "whether the payment and the response are there")
 }
 
 // both expects the payment and the response, or neither, and returns whether they are

@@ -12,6 +12,7 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/tieredstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // checked is a store whose Check returns err.
@@ -67,9 +68,7 @@ func TestExamineNamesTheTier(t *testing.T) {
 	want := []string{
 		"durable tier: records good", "durable tier: memory good", "durable tier: canary good", "hot tier skipped",
 	}
-	if !slices.Equal(checks, want) {
-		t.Errorf("the checks are %q, want %q", checks, want)
-	}
+	testkit.EqualSlices(t, checks, want, "the checks")
 }
 
 // An operator who settles a key closes the key in the hot tier first: an older response

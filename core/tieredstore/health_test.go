@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/tieredstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // A hot tier that never responds leaves half of the time to the durable tier, and
@@ -29,9 +30,7 @@ func TestHangingHotTierCostsLittle(t *testing.T) {
 			if _, _, err := s.Acquire(ctx, claim("key")); err != nil {
 				t.Errorf("Acquire returned %v", err)
 			}
-			if took := time.Since(start); took != want {
-				t.Errorf("Acquire took %s, want %s", took, want)
-			}
+			testkit.Equal(t, time.Since(start), want, "the time of Acquire")
 		}
 		try(time.Second, 100*time.Millisecond)
 		try(50*time.Millisecond, 25*time.Millisecond)

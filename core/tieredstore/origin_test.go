@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/tieredstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 var origin = storage.Origin{
@@ -45,9 +46,7 @@ func TestReplayHasItsOriginAndTimes(t *testing.T) {
 		must(t, s.Complete(t.Context(), lease, result("answer")))
 		pass(t.Context(), time.Minute)
 		want, got := find(t, s.durable, claim("key")), s.replay(t)
-		if got.Origin != origin {
-			t.Errorf("the origin is %+v, want %+v", got.Origin, origin)
-		}
+		testkit.Equal(t, got.Origin, origin, "the origin")
 		if !got.Created.Equal(want.Created) || !got.Finished.Equal(want.Finished) {
 			t.Errorf("it was created at %s and finished at %s, want %s and %s", got.Created, got.Finished, want.Created, want.Finished)
 		}

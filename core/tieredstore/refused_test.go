@@ -16,6 +16,7 @@ import (
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/tieredstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // Case 47: a hot tier that refuses connections costs little time, and the log names
@@ -80,7 +81,5 @@ func TestDurableTierThatRefusesAResponse(t *testing.T) {
 	s.durable.set(nil)
 	runs(t, s, "key")
 	must(t, s.Complete(t.Context(), lease, storage.Result{State: storage.Unreplayable, Status: 201, Retain: time.Hour}))
-	if r := find(t, s, claim("key")); r.State != storage.Unreplayable {
-		t.Errorf("the record is %+v, want an Unreplayable one", r)
-	}
+	testkit.Equal(t, find(t, s, claim("key")).State, storage.Unreplayable, "the record's state")
 }

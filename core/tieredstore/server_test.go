@@ -10,6 +10,7 @@ import (
 
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // server represents a database: a memstore that can lose acknowledged writes.
@@ -126,9 +127,7 @@ func (l *link) taken() []string {
 // wants expects the number of calls since taken or wants was last called.
 func (l *link) wants(t *testing.T, want int) {
 	t.Helper()
-	if calls := l.taken(); len(calls) != want {
-		t.Errorf("the tier had the calls %v, want %d", calls, want)
-	}
+	testkit.Equal(t, len(l.taken()), want, "calls of the tier")
 }
 
 func (l *link) call(ctx context.Context, method string, apply func() error) error {

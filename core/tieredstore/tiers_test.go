@@ -151,9 +151,7 @@ func TestRefillOfALaterAttempt(t *testing.T) {
 		}
 		finish(t, s.durable, "key", "answer") // as attempt 5
 		find(t, s, claim("key"))
-		if r := s.replay(t); r.Attempt != 5 {
-			t.Errorf("the replay is of attempt %d, want 5", r.Attempt)
-		}
+		testkit.Equal(t, s.replay(t).Attempt, 5, "the replay is of attempt")
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/tieredstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // remembered is a claim whose tombstone lasts for a month.
@@ -187,9 +188,7 @@ func TestStepsAreTheDurableTiers(t *testing.T) {
 		lease := win(t, s, remembered("key"))
 		lease.Steps = "first\n"
 		must(t, s.Extend(t.Context(), lease, time.Minute))
-		if r := find(t, s.durable, claim("key")); r.Steps != "first\n" {
-			t.Errorf("the durable tier has the steps %q, want those of the lease", r.Steps)
-		}
+		testkit.Equal(t, find(t, s.durable, claim("key")).Steps, "first\n", "the durable tier has the steps")
 		if r := find(t, s.hot, claim("key")); r.Steps != "" || r.State != storage.InProgress {
 			t.Errorf("the hot tier has %+v, want a claim without steps", r)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/tieredstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -50,9 +51,7 @@ func TestTransaction(t *testing.T) {
 	lease := win(t, s, claim("key"))
 	ctx, tx, err := s.BeginTransaction(t.Context(), lease)
 	must(t, err)
-	if ctx.Value(transactionKey{}) != true {
-		t.Error("the handler does not find the transaction")
-	}
+	testkit.Equal(t, ctx.Value(transactionKey{}), true, "the handler does not find the transaction")
 	s.wants(t, 1, 2)
 	must(t, tx.Commit(ctx, lease, result("answer")))
 	s.wants(t, 1, 1)
