@@ -42,9 +42,7 @@ func theirs(t *testing.T) string {
 func TestMergeIntoAnOlderDocument(t *testing.T) {
 	t.Parallel()
 	doc := merge(t, strings.Replace(theirs(t), "3.1.0", "3.0.3", 1), policy.Row("POST /payments", everything), policy.Row("PUT /a/{id:[a-z]+}"), policy.Row("POST /aged", policy.KeyAge(time.Hour)))
-	if doc.OpenAPI != "3.0.3" {
-		t.Errorf("the document is %s now", doc.OpenAPI)
-	}
+	testkit.Equal(t, doc.OpenAPI, "3.0.3", "the version of the document")
 	operation(t, doc, "PUT", "/a/{id}")
 }
 
@@ -115,9 +113,7 @@ func TestKeySchema(t *testing.T) {
 		if err == nil {
 			taken++
 		}
-		if schema := parameter.Schema.Value.VisitJSON(key); (schema == nil) != (err == nil) {
-			t.Errorf("%q: core says %v, the schema %v", key, err, schema)
-		}
+		testkit.Equal(t, parameter.Schema.Value.VisitJSON(key) == nil, err == nil, "whether the schema allows %q, of which core says %v", key, err)
 	}
 	if taken < 1000 || taken > len(keys)-1000 {
 		t.Errorf("core takes %d of %d keys: too few on one side", taken, len(keys))

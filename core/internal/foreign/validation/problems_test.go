@@ -77,9 +77,7 @@ func TestRealProblemsAreAsDescribed(t *testing.T) {
 			}
 			example := media.Examples[code].Value.Value.(map[string]any)
 			for name, value := range example {
-				if body[name] != value {
-					t.Errorf("%s is %v, and %v in the example", name, body[name], value)
-				}
+				testkit.Equal(t, body[name], value, "the example's %s", name)
 			}
 			visit := func(body map[string]any) error {
 				return media.Schema.Value.VisitJSON(body, openapi3.EnableJSONSchema2020(), openapi3.EnableFormatValidation())

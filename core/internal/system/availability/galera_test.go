@@ -166,9 +166,7 @@ func claimAtEach(t *testing.T, stores []storage.Store, key string) {
 		t.Fatalf("%s: no claim got the lease, or one failed: %v", key, err)
 	}
 	for n := range leases[winner+1:] {
-		if other := leases[winner+1+n]; other.Key != "" {
-			t.Errorf("%s: nodes %d and %d both gave a lease", key, winner, winner+1+n)
-		}
+		testkit.Equal(t, leases[winner+1+n].Key, "", "%s: nodes %d and %d both gave a lease", key, winner, winner+1+n)
 	}
 	testkit.Must(t, stores[winner].Complete(t.Context(), leases[winner], testkit.Result(key)))
 	for _, store := range stores {

@@ -98,9 +98,7 @@ func TestConsumers(t *testing.T) {
 		}
 		sums, graph := user.sums(), user.graph() // in this order: the graph adds to go.sum
 		for _, path := range foreign {
-			if got, want := slices.Contains(graph, path), slices.Contains(strings.Fields(row.lifts), path); got != want {
-				t.Errorf("%s is in the module graph: %t, want %t", path, got, want)
-			}
+			testkit.Equal(t, slices.Contains(graph, path), slices.Contains(strings.Fields(row.lifts), path), "whether %s is in the module graph", path)
 		}
 		if sums != row.sums || len(graph) != row.graph {
 			t.Errorf("go.sum has %d lines and the graph %d modules, want %d and %d", sums, len(graph), row.sums, row.graph)

@@ -35,9 +35,7 @@ func TestRelease(t *testing.T) {
 			u := stranger.module(t)
 			u.run("get", part+"@"+released)
 			u.run("list", "-deps", part+"/...")
-			if got := u.run("list", "-m", part); got != part+" "+released+"\n" {
-				t.Errorf("go get %s@%s chose %s", part, released, got)
-			}
+			testkit.Equal(t, u.run("list", "-m", part), part+" "+released+"\n", "go get %s@%s chose", part, released)
 		}
 	})
 	program := readme(t)

@@ -222,7 +222,5 @@ func testRestartsBehindAProxy(t *testing.T, name string) {
 	for _, n := range paid {
 		total += n
 	}
-	if len(charged) != total {
-		t.Errorf("%d payments were charged, and %d confirmed", len(charged), total)
-	}
+	testkit.Equal(t, len(charged), total, "charged payments, and those confirmed")
 }

@@ -121,13 +121,9 @@ func (a answer) expectCopyOf(t *testing.T, original answer) {
 	w.replayed = true
 	a.expect(t, w)
 	for _, name := range []string{"Content-Type", "Location"} {
-		if got, want := a.header.Get(name), original.header.Get(name); got != want {
-			t.Errorf("%s is replayed as %q, want %q", name, got, want)
-		}
+		testkit.Equal(t, a.header.Get(name), original.header.Get(name), "%s is replayed as", name)
 	}
-	if a.body != original.body {
-		t.Errorf("the replayed body is %q, want %q", a.body, original.body)
-	}
+	testkit.Equal(t, a.body, original.body, "the replayed body")
 }
 
 // send sends the request and waits for the response.

@@ -71,9 +71,7 @@ func TestKilledBetweenChargeAndRecordInPostgres(t *testing.T) {
 	second.send(pay).expectCopyOf(t, paid)
 	second.expectEvent("lease_expired")
 	f.expectEffects(chargeBy(first, pay, 1))
-	if rows := ask[int](f.database, `SELECT count(*) FROM payments_ledger`); rows != 1 {
-		t.Errorf("there are %d charges, want 1", rows)
-	}
+	testkit.Equal(t, ask[int](f.database, `SELECT count(*) FROM payments_ledger`), 1, "charges")
 }
 
 // Cases 5, 6 and 7

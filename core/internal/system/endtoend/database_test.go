@@ -3,7 +3,6 @@ package endtoend
 import (
 	"context"
 	"errors"
-	"slices"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -147,13 +146,9 @@ func (f *fixture) expectTransfers(keys ...string) {
 	testkit.Must(f.t, err)
 	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	testkit.Must(f.t, err)
-	if !slices.Equal(got, keys) {
-		f.t.Errorf("there are transfers for %q, want %q", got, keys)
-	}
+	testkit.EqualSlices(f.t, got, keys, "there are transfers for")
 	moved := int64(100 * len(keys))
 	for name, want := range map[string]int64{"alice": 10_000 - moved, "bob": 10_000 + moved, "carol": 10_000} {
-		if got := ask[int64](f.database, `SELECT balance FROM payments_accounts WHERE name = $1`, name); got != want {
-			f.t.Errorf("%s has %d, want %d", name, got, want)
-		}
+		testkit.Equal(f.t, ask[int64](f.database, `SELECT balance FROM payments_accounts WHERE name = $1`, name), want, "%s has", name)
 	}
 }

@@ -58,9 +58,7 @@ func sendAtOnce(t *testing.T, r request, processes ...*instance) {
 			process.retryThrough(r).expectCopyOf(t, original)
 		}
 	}
-	if runs != 1 {
-		t.Errorf("the handler ran %d times, want once", runs)
-	}
+	testkit.Equal(t, runs, 1, "runs of the handler")
 }
 
 // Case 8
@@ -99,9 +97,7 @@ func TestHandlerMayTakeLongerThanItsLease(t *testing.T) {
 		retried := second.retryWhile(pay, inProgress)
 		original := (<-answers).expect(t, created)
 		retried.expectCopyOf(t, original)
-		if runs := second.attempts(); runs != 0 {
-			t.Errorf("the handler ran %d times in the second process, want never", runs)
-		}
+		testkit.Equal(t, second.attempts(), 0, "runs of the handler")
 		f.expectEffects(chargeBy(first, pay, 1))
 	})
 }

@@ -246,9 +246,7 @@ func (f *fixture) expectKeys(want ...string) {
 	for _, e := range f.effects() {
 		got = append(got, e.Key)
 	}
-	if !slices.Equal(got, want) {
-		f.t.Errorf("the ledger has the keys %q, want %q", got, want)
-	}
+	testkit.EqualSlices(f.t, got, want, "the ledger has the keys")
 }
 
 // expectEffects compares the effects, in order.

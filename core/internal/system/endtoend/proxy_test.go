@@ -78,9 +78,7 @@ func TestProxyThatRepeatsChargesOnce(t *testing.T) {
 		for _, r := range []request{pay, refund} {
 			proxy.sent.Store(0)
 			expectStatus(t, proxy.URL+r.path, http.StatusBadGateway, r)
-			if sent := proxy.sent.Load(); sent != proxyTries {
-				t.Errorf("the proxy sent the request %d times, want %d", sent, proxyTries)
-			}
+			testkit.Equal(t, proxy.sent.Load(), proxyTries, "requests that the proxy sent")
 		}
 		if got := f.effects(); len(got) != 2 || got[0].Kind != "charge" || got[1].Kind != "refund" {
 			t.Errorf("the ledger has %+v, want one charge and one refund", got)
@@ -100,7 +98,5 @@ func expectStatus(t *testing.T, url string, status int, r request) {
 	response, err := client.Do(outgoing)
 	testkit.Must(t, err)
 	defer response.Body.Close()
-	if response.StatusCode != status {
-		t.Errorf("%s: the client got %d, want %d", r.path, response.StatusCode, status)
-	}
+	testkit.Equal(t, response.StatusCode, status, "%s: the status", r.path)
 }

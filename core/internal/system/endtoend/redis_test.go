@@ -24,9 +24,7 @@ func TestRedisUnreachableBeforeTheHandler(t *testing.T) {
 			outage.begin(f.redis)
 			for _, process := range []*instance{first, second} {
 				process.send(pay).expect(t, unavailable)
-				if runs := process.attempts(); runs != 0 {
-					t.Errorf("%d handlers ran without a store, want none", runs)
-				}
+				testkit.Equal(t, process.attempts(), 0, "handlers that ran without a store")
 			}
 			outage.end(f.redis)
 			original := first.retryThrough(pay).expect(t, created)
@@ -83,9 +81,7 @@ func TestRedisFrozen(t *testing.T) {
 			t.Errorf("the refusal took %v, want about %v", took, f.storeTimeout)
 		}
 	}
-	if runs := first.attempts() + second.attempts(); runs != 1 {
-		t.Errorf("%d handlers ran, want the earlier one alone", runs)
-	}
+	testkit.Equal(t, first.attempts()+second.attempts(), 1, "handlers that ran")
 	first.send(note()).expect(t, created) // its policy says FailOpen
 	unguarded := effect{Kind: "note", PID: first.Pid(), Text: "call back", User: "alice"}
 	f.expectEffects(chargeBy(first, earlier, 1), unguarded)

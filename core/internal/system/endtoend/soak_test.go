@@ -201,9 +201,7 @@ SELECT '/transfers' || request_key FROM payments_transfers UNION ALL SELECT '/pa
 		if told.status != http.StatusCreated && !isLost(r, told) {
 			s.t.Errorf("%+v: the response is %v", r, told)
 		}
-		if effects[r.path+r.key] != 1 {
-			s.t.Errorf("%+v: the response is %v, and there are %d effects", r, told, effects[r.path+r.key])
-		}
+		testkit.Equal(s.t, effects[r.path+r.key], 1, "effects of %+v, whose response is %v", r, told)
 		if retries++; retries < auditedRetries { // the order is random
 			again := s.finalAnswer(retries%2, r) // a busy machine sometimes responds 503
 			if again.status != told.status || again.body != told.body || !again.shape().replayed {
@@ -211,9 +209,7 @@ SELECT '/transfers' || request_key FROM payments_transfers UNION ALL SELECT '/pa
 			}
 		}
 	}
-	if len(effects) != len(s.told) {
-		s.t.Errorf("there are effects of %d keys, and %d were used", len(effects), len(s.told))
-	}
+	testkit.Equal(s.t, len(effects), len(s.told), "keys with effects")
 	if wrong := ask[int](s.database, `
 SELECT count(*) FROM payments_accounts a WHERE balance <> 1000000
 	+ (SELECT coalesce(sum(amount), 0) FROM payments_transfers WHERE payee = a.name)

@@ -73,9 +73,7 @@ func TestTieredWithoutItsPostgres(t *testing.T) {
 		process.send(newPay).expect(t, unavailable)
 		process.send(newMove).expect(t, unavailable)
 	}
-	if runs := first.attempts() + second.attempts(); runs != 2 {
-		t.Errorf("%d handlers ran, want the earlier two alone", runs)
-	}
+	testkit.Equal(t, first.attempts()+second.attempts(), 2, "handlers that ran")
 
 	server.Restart()
 	charge = first.retryThrough(newPay).expect(t, created)

@@ -146,9 +146,7 @@ func TestTransfersInBothDirections(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if rows := ask[int](f.database, `SELECT count(*) FROM payments_transfers`); rows != 20 {
-		t.Errorf("there are %d transfers, want 20", rows)
-	}
+	testkit.Equal(t, ask[int](f.database, `SELECT count(*) FROM payments_transfers`), 20, "transfers")
 	f.database.execute(`DELETE FROM payments_transfers`)
 	f.expectTransfers() // the balances are unchanged
 }
@@ -208,7 +206,5 @@ func TestConstraintsAreTheLastLineOfDefence(t *testing.T) {
 	}
 	f.expectEffects(chargeBy(first, pay, 1))
 	f.expectTransfers(move.key)
-	if rows := ask[int](f.database, `SELECT count(*) FROM payments_ledger`); rows != 1 {
-		t.Errorf("there are %d charges, want 1", rows)
-	}
+	testkit.Equal(t, ask[int](f.database, `SELECT count(*) FROM payments_ledger`), 1, "charges")
 }

@@ -157,7 +157,5 @@ func (p *process) begin(t *testing.T, l *ledger, key string) <-chan answer {
 // expectRuns compares the attempts with which a key ran.
 func (l *ledger) expectRuns(t *testing.T, key string, want ...uint64) {
 	t.Helper()
-	if got := l.of(key); fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("%s ran as the attempts %d, want %d", key, got, want)
-	}
+	testkit.Equal(t, fmt.Sprint(l.of(key)), fmt.Sprint(want), "the attempts of %s", key)
 }

@@ -70,9 +70,7 @@ func TestClaimThatAllReplicasHaveSurvivesAFailover(t *testing.T) {
 		effects.expectRuns(t, running, 1)
 		// On a busy machine a refused claim that was not released in time lasted for its
 		// lease. The run was then the next attempt, and still the only run.
-		if ran := effects.of(refused); len(ran) != 1 {
-			t.Errorf("%s ran with the attempts %d, want one", refused, ran)
-		}
+		testkit.Equal(t, len(effects.of(refused)), 1, "attempts of %s", refused)
 		service.End(t, first.engine)
 		service.End(t, second.engine)
 	})

@@ -108,9 +108,7 @@ func measure(t *testing.T, store testkit.Inspectable, floods bool, options ...co
 	var took []time.Duration
 	for n := range payments {
 		began := time.Now()
-		if status := post(t, pods[n%len(pods)], "alice", fmt.Sprint(n)); status != http.StatusCreated {
-			t.Errorf("payment %d got %d", n, status)
-		}
+		testkit.Equal(t, post(t, pods[n%len(pods)], "alice", fmt.Sprint(n)), http.StatusCreated, "the status of payment %d", n)
 		took = append(took, time.Since(began))
 	}
 	close(ended)

@@ -171,12 +171,8 @@ func TestRepositoryGetsC(t *testing.T) {
 			for name := range derivations {
 				key := strings.ReplaceAll(name, " ", "-")
 				for _, end := range []string{"panic", "error"} {
-					if w := b.send(t, router, "/"+name+"?end="+end, key); w.Code != http.StatusInternalServerError {
-						t.Errorf("%s: got %d, want 500", name, w.Code)
-					}
-					if n := b.written(t, key); n != 0 {
-						t.Errorf("%s: a run that ended with %s has left %d transfers", name, end, n)
-					}
+					testkit.Equal(t, b.send(t, router, "/"+name+"?end="+end, key).Code, http.StatusInternalServerError, "%s: the status", name)
+					testkit.Equal(t, b.written(t, key), 0, "%s: transfers of a run that ended with %s", name, end)
 				}
 				b.runs.Store(0)
 				first, again := b.send(t, router, "/"+name, key), b.send(t, router, "/"+name, key)
@@ -190,14 +186,10 @@ func TestRepositoryGetsC(t *testing.T) {
 			if w := b.send(t, router, "/step", "step"); w.Code != http.StatusCreated || b.written(t, "step") != 1 {
 				t.Errorf("after a step got %d and %d transfers", w.Code, b.written(t, "step"))
 			}
-			if n := b.had(event.TransactionUnused); n != 0 {
-				t.Errorf("%d transactions were not taken", n)
-			}
+			testkit.Equal(t, b.had(event.TransactionUnused), 0, "transactions that were not taken")
 			b.send(t, router, "/outside", "outside")
 			b.send(t, router, "/outside", "outside")
-			if n := b.had(event.TransactionUnused); n != 1 {
-				t.Errorf("%d events about a repository outside of the run, want 1", n)
-			}
+			testkit.Equal(t, b.had(event.TransactionUnused), 1, "events about a repository outside of the that run")
 		})
 	}
 }

@@ -78,9 +78,7 @@ func TestContract(t *testing.T) {
 		}, false},
 	}, func(t *testing.T, test test) {
 		h := &history{calls: test.calls}
-		if err := h.check(); (err == nil) != test.want {
-			t.Errorf("the checker says %v, want allowed %t", err, test.want)
-		}
+		testkit.Equal(t, h.check() == nil, test.want, "the checker says")
 	})
 }
 

@@ -144,12 +144,8 @@ func TestKillMatrix(t *testing.T) {
 // wantUnknown expects that no more steps ran after the death at a point.
 func wantUnknown(t *testing.T, w *world, point int, err error) {
 	t.Helper()
-	if codeOf(err) != problem.OutcomeUnknown {
-		t.Errorf("the retry got %v, want %s", err, problem.OutcomeUnknown)
-	}
-	if got, want := w.effects(), steps[:(point+1)/2]; !slices.Equal(got, want) {
-		t.Errorf("the effects are %q, want %q", got, want)
-	}
+	testkit.Equal(t, codeOf(err), problem.OutcomeUnknown, "the retry got %v", err)
+	testkit.EqualSlices(t, w.effects(), steps[:(point+1)/2], "the effects")
 }
 
 // wantShipped expects that the steps ran that were not recorded before the death.
@@ -160,17 +156,13 @@ func wantShipped(t *testing.T, w *world, point int, result *mcp.CallToolResult, 
 	}
 	recorded := point / 2
 	want := slices.Concat(steps[:(point+1)/2], steps[recorded:])
-	if got := w.effects(); !slices.Equal(got, want) {
-		t.Errorf("the effects are %q, want %q", got, want)
-	}
+	testkit.EqualSlices(t, w.effects(), want, "the effects")
 	for i, receipt := range receiptsOf(result) {
 		attempt := 2
 		if i < recorded {
 			attempt = 1
 		}
-		if want := fmt.Sprintf("%s of tea by attempt %d", steps[i], attempt); receipt != want {
-			t.Errorf("receipt %d is %q, want %q", i, receipt, want)
-		}
+		testkit.Equal(t, receipt, fmt.Sprintf("%s of tea by attempt %d", steps[i], attempt), "receipt %d", i)
 	}
 }
 
@@ -200,16 +192,12 @@ func TestFrozenPastItsLease(t *testing.T) {
 	}
 	testkit.Must(t, os.WriteFile(filepath.Join(w.folder, "go on"), nil, 0o600))
 	signal(t, first, syscall.SIGCONT)
-	if err := <-responses; codeOf(err) != problem.InProgress {
-		t.Errorf("the frozen server responded %v, want %s", err, problem.InProgress)
-	}
+	testkit.Equal(t, codeOf(<-responses), problem.InProgress, "the frozen server responded")
 	again, err := first.orderWhileInProgress(t, "k1")
 	if err != nil || again.Meta["replayed"] != true || !slices.Equal(receiptsOf(again), receiptsOf(result)) {
 		t.Errorf("the next call: %+v, %v", again, err)
 	}
-	if got, want := w.effects(), append(slices.Clone(steps), "waits"); !slices.Equal(got, want) {
-		t.Errorf("the effects are %q, want %q: the steps were recorded", got, want)
-	}
+	testkit.EqualSlices(t, w.effects(), append(slices.Clone(steps), "waits"), "the effects")
 }
 
 func signal(t *testing.T, c *child, number syscall.Signal) {

@@ -64,9 +64,7 @@ func TestKilledAndReconciled(t *testing.T) {
 			before, effects := m.records(), m.read("effects")
 			m.wantCharged(effects)
 			m.reconcileAll()
-			if after := m.read("effects"); !slices.Equal(after, effects) {
-				t.Errorf("the effects were %q, and are %q", effects, after)
-			}
+			testkit.EqualSlices(t, m.read("effects"), effects, "the effects")
 			m.wantAskedInTurn()
 			m.wantSettled(before)
 			m.retryAll()
@@ -129,9 +127,7 @@ func (m *matrix) records() map[string]*storage.Record {
 func (m *matrix) wantCharged(effects []string) {
 	m.t.Helper()
 	for _, f := range fates {
-		if got := contains(effects, f.derived("charge")); got != f.isCharged() {
-			m.t.Errorf("the order that died %s is charged: %v", f.Point, got)
-		}
+		testkit.Equal(m.t, contains(effects, f.derived("charge")), f.isCharged(), "the order that died %s is charged", f.Point)
 	}
 }
 
@@ -163,9 +159,7 @@ func (m *matrix) reconcileAll() {
 			}
 		}
 	}
-	if want := len(fates) - 1; settled != want {
-		m.t.Errorf("%d keys were reconciled, want %d", settled, want)
-	}
+	testkit.Equal(m.t, settled, len(fates)-1, "keys that were reconciled")
 }
 
 // inProgress counts the keys in progress: abandoned, or asked about.
@@ -210,9 +204,7 @@ func (m *matrix) wantSettled(before map[string]*storage.Record) {
 	after := m.records()
 	for _, f := range fates {
 		r, attempt := after[f.Key], before[f.Key].Attempt
-		if before[f.Key].Origin.Route != pattern {
-			m.t.Errorf("the record names the route %q, which the reconcilers do not know", before[f.Key].Origin.Route)
-		}
+		testkit.Equal(m.t, before[f.Key].Origin.Route, pattern, "the route of the record")
 		var isRight bool
 		switch {
 		case f.Point == afterRecord:
@@ -259,9 +251,7 @@ func (m *matrix) retryAll() {
 		if replays := w.Header().Get("X-Idempotent-Replay") == "true"; replays != (f.isCharged() && f.Receipt) {
 			m.t.Errorf("the retry of the order that died %s is replayed: %v", f.Point, replays)
 		}
-		if got := m.read("effects")[len(had):]; !slices.Equal(got, more) {
-			m.t.Errorf("the retry of the order that died %s had the effects %q, want %q", f.Point, got, more)
-		}
+		testkit.EqualSlices(m.t, m.read("effects")[len(had):], more, "the retry of the order that died %s had the effects", f.Point)
 	}
 	service.End(m.t, s.engine)
 }

@@ -125,9 +125,7 @@ func TestTransactionInPostgreSQL(t *testing.T) {
 	must(t, store.Release(t.Context(), lease))
 	var paid string
 	must(t, pool.QueryRow(t.Context(), `SELECT string_agg(id, ' ') FROM payments`).Scan(&paid))
-	if paid != "paid" {
-		t.Errorf("the payments are %q, want %q", paid, "paid")
-	}
+	testkit.Equal(t, paid, "paid", "the payments")
 	pool.Close()
 	replays(t, store, "paid", "paid")
 	if _, _, err := store.Acquire(t.Context(), claim("undone")); err == nil {

@@ -82,9 +82,7 @@ func TestSealedRecordOnServers(t *testing.T) {
 		if w := post(store, name); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
 			t.Errorf("%s: without the seal the response is %d %v %s, want 503", name, w.Code, w.Header(), w.Body)
 		}
-		if runs != 1 {
-			t.Errorf("%s: the handler ran %d times, want once", name, runs)
-		}
+		testkit.Equal(t, runs, 1, "%s: runs of the handler", name)
 	}
 	keys := rdb.Scan(t.Context(), 0, "*", 100).Iterator()
 	records := 0
@@ -135,7 +133,5 @@ func TestSealedTransaction(t *testing.T) {
 	}
 	var paid int
 	must(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM payments`).Scan(&paid))
-	if paid != 2 {
-		t.Errorf("%d payments were made, want 2", paid)
-	}
+	testkit.Equal(t, paid, 2, "payments that were made")
 }
