@@ -64,9 +64,7 @@ func TestAbandonedKeyIsReexecuted(t *testing.T) {
 		advance(time.Millisecond)
 		wantCode(t, s.post(t.Context(), "k", `{"amount":7}`), http.StatusUnprocessableEntity, problem.KeyReused)
 		wantFirst(t, s.post(t.Context(), "k", payment))
-		if attempt != 2 {
-			t.Errorf("attempt %d", attempt)
-		}
+		testkit.Equal(t, attempt, 2, "the attempt")
 		s.wantEvent(t, event.LeaseExpired, 2) // by the 422 and by the take-over
 	})
 }
@@ -109,9 +107,7 @@ func TestAbandonedKeyIsRecovered(t *testing.T) {
 			for range 2 {
 				w := s.post(t.Context(), "k", payment)
 				wantReplay(t, w)
-				if w.Header().Get("Location") != "/payments/p1" {
-					t.Errorf("the header is %v", w.Header())
-				}
+				testkit.Equal(t, w.Header().Get("Location"), "/payments/p1", "the header is %v", w.Header())
 			}
 		}},
 		"it had not": {recovering(nil, nil), 1, func(t *testing.T, s *service) {
@@ -129,9 +125,7 @@ func TestAbandonedKeyIsRecovered(t *testing.T) {
 		}},
 		"it panics": {lookingInto(func(context.Context, policy.Abandoned) { panic("provider client") }), 0, func(t *testing.T, s *service) {
 			for range 2 {
-				if value := recovered(func() { s.post(t.Context(), "k", payment) }); value != "provider client" {
-					t.Errorf("recovered %v", value)
-				}
+				testkit.Equal(t, recovered(func() { s.post(t.Context(), "k", payment) }), "provider client", "the panic")
 				advance(time.Millisecond)
 			}
 		}},
@@ -162,8 +156,6 @@ func TestOneCallerRecovers(t *testing.T) {
 		wantCode(t, here.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress)
 		wantCode(t, there.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress)
 		group.Wait()
-		if len(calls) != 1 {
-			t.Errorf("the RecoverFunc ran %d times, want 1", len(calls))
-		}
+		testkit.Equal(t, len(calls), 1, "runs of the RecoverFunc")
 	})
 }

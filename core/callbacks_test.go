@@ -216,9 +216,7 @@ func TestPanickingScopeAndRecoverFunc(t *testing.T) {
 		}
 		broken = ""
 		wantFirst(t, testkit.Serve(handler, newPost(t.Context(), "k", payment)))
-		if n := seen.count(event.CallbackPanicked); n != 2 {
-			t.Errorf("%d events report the panics: %v", n, seen.results())
-		}
+		testkit.Equal(t, seen.count(event.CallbackPanicked), 2, "events that report the panics: %v", seen.results())
 		shutdown(t, engine)
 	})
 }

@@ -50,9 +50,7 @@ func TestStoreUnavailableFailClosed(t *testing.T) {
 		start := time.Now()
 		w := s.post(t.Context(), "k", payment)
 		wantCode(t, w, http.StatusServiceUnavailable, problem.StoreUnavailable)
-		if w.Header().Get("Retry-After") != "1" {
-			t.Errorf("Retry-After is %q", w.Header().Get("Retry-After"))
-		}
+		testkit.Equal(t, w.Header().Get("Retry-After"), "1", "Retry-After")
 		if waited := time.Since(start); waited > policy.DefaultStoreTimeout {
 			t.Errorf("responded after %v", waited)
 		}
@@ -103,9 +101,7 @@ func TestBlackholedStoreIsGivenUpWithinStoreTimeout(t *testing.T) {
 		s := newService(t, store, created, policy.StoreTimeout(200*time.Millisecond))
 		start := time.Now()
 		wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, problem.StoreUnavailable)
-		if waited := time.Since(start); waited != 200*time.Millisecond {
-			t.Errorf("responded after %v", waited)
-		}
+		testkit.Equal(t, time.Since(start), 200*time.Millisecond, "the time until the response")
 		advance(time.Minute) // the release is given up when the lease would have ended
 	})
 }
@@ -165,9 +161,7 @@ func TestCorruptRecordNeverRuns(t *testing.T) {
 			wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, problem.StoreUnavailable)
 			s.wantRuns(t, 0)
 			s.wantEvent(t, event.StoreError, 1)
-			if n := store.acquires.Load(); (n == 1) != row.lasts {
-				t.Errorf("%v: %d claims, want it asked again: %t", mode, n, !row.lasts)
-			}
+			testkit.Equal(t, store.acquires.Load() == 1, row.lasts, "%v: whether one claim was made", mode)
 			store.set(&store.acquire)(nil)
 			wantFirst(t, s.post(t.Context(), "k", payment))
 		}
@@ -243,9 +237,7 @@ func TestBeginAndFinish(t *testing.T) {
 	if refusal := engine.Begin(t.Context(), route, request).Problem; refusal == nil || refusal.Code != problem.InProgress {
 		t.Errorf("a concurrent call got %+v", refusal)
 	}
-	if key := core.KeyFrom(decision.Run.Context()); key != "42" {
-		t.Errorf("KeyFrom is %q", key)
-	}
+	testkit.Equal(t, core.KeyFrom(decision.Run.Context()), "42", "KeyFrom")
 	testkit.Must(t, engine.Finish(decision.Run, failure.Outcome{Status: http.StatusOK}, core.Response{Body: []byte("sent")}))
 	if decision.Run.Context().Err() == nil {
 		t.Error("the run's context outlives Finish")

@@ -294,9 +294,7 @@ func TestDoWhoseCodecPanics(t *testing.T) {
 	s := newService(t, memstore.New(), created)
 	call := chargeCall("k", nil)
 	call.Codec = hostileCodec{}
-	if value := recovered(func() { _, _, _ = s.charge(t.Context(), call) }); value != "codec" {
-		t.Errorf("the codec's panic became %v", value)
-	}
+	testkit.Equal(t, recovered(func() { _, _, _ = s.charge(t.Context(), call) }), "codec", "the codec's panic became")
 	if _, _, err := s.charge(t.Context(), call); !failure.IsPermanent(err) {
 		t.Errorf("the next call returned %v, want the error that was kept", err)
 	}

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"os"
 	"regexp"
-	"slices"
 	"testing"
 	"time"
 
@@ -35,9 +34,7 @@ func TestWhichResultsEndTheirRun(t *testing.T) {
 		for _, final := range []bool{false, true} {
 			happened := event.Event{Result: event.Result(result[1]), Final: final}
 			ending := endings[happened.Result]
-			if want := ending == "always" || ending == "if final" && final; happened.Ends() != want {
-				t.Errorf("%s with Final %t: Ends is %t, want %t", result[1], final, happened.Ends(), want)
-			}
+			testkit.Equal(t, happened.Ends(), ending == "always" || ending == "if final" && final, "%s with Final %t: Ends", result[1], final)
 		}
 	}
 }
@@ -117,9 +114,7 @@ func (e *events) wantEnd(t *testing.T, want ...event.Result) {
 			ends = append(ends, happened.Result)
 		}
 	}
-	if !slices.Equal(ends, want) {
-		t.Errorf("%v of %v end runs, want %s", ends, e.results(), want)
-	}
+	testkit.EqualSlices(t, ends, want, "the events that end runs, of %v", e.results())
 }
 
 // A transaction that does not begin, or is not committed, ends in the release of its key.

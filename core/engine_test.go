@@ -3,7 +3,6 @@ package core_test
 import (
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -109,9 +109,7 @@ func TestStatesAndTokensReadAsWritten(t *testing.T) {
 		}
 	}
 	for _, s := range []storage.State{0, 9} {
-		if s.String() != "invalid" {
-			t.Errorf("state %d is called %v", uint8(s), s)
-		}
+		testkit.Equal(t, s.String(), "invalid", "the name of state %d", uint8(s))
 	}
 	if _, ok := storage.ParseState("invalid"); ok {
 		t.Error("an invalid state was read")
@@ -129,9 +127,7 @@ func TestStatesAndTokensReadAsWritten(t *testing.T) {
 
 func TestKeysOutsideAGuardedRoute(t *testing.T) {
 	t.Parallel()
-	if core.KeyFrom(t.Context())+core.DeriveKey(t.Context(), "charge") != "" {
-		t.Error("KeyFrom or DeriveKey returned a key")
-	}
+	testkit.Equal(t, core.KeyFrom(t.Context())+core.DeriveKey(t.Context(), "charge"), "", "KeyFrom or DeriveKey returned a key")
 }
 
 // A derived key is the same in every attempt, and different for every other
@@ -147,9 +143,7 @@ func TestDeriveKey(t *testing.T) {
 		s.post(t.Context(), key, payment)
 	}
 	s.postOf("bob", "k")
-	if !slices.Equal(derived[:2], derived[2:4]) {
-		t.Error("a second attempt got another key")
-	}
+	testkit.EqualSlices(t, derived[:2], derived[2:4], "a second attempt got another key")
 	seen := map[string]bool{}
 	for _, key := range derived[2:] {
 		if len(key) != 64 || seen[key] {

@@ -58,16 +58,12 @@ func TestLogLines(t *testing.T) {
 			t.Errorf("the record of %v is %v", line["result"], record)
 		}
 		status := map[string]any{"completed": 201.0, "replay": 201.0, "key_reused": 422.0}[line["result"].(string)]
-		if line["status"] != status {
-			t.Errorf("the status of %v is %v, want %v", line["result"], line["status"], status)
-		}
+		testkit.Equal(t, line["status"], status, "the status of %v", line["result"])
 		if line["instance"] != "pod-1" || line["endpoint"] != "POST /payments" || line["event"] != "idempotency."+line["result"].(string) {
 			t.Errorf("got %v", line)
 		}
 	}
-	if got := strings.Join(results, ", "); got != "execute DEBUG, completed DEBUG, replay DEBUG, key_reused INFO" {
-		t.Errorf("got %s", got)
-	}
+	testkit.Equal(t, strings.Join(results, ", "), "execute DEBUG, completed DEBUG, replay DEBUG, key_reused INFO", "the results")
 	if strings.Contains(text, "secret-key") || strings.Contains(text, "alice") {
 		t.Errorf("a key or a scope is logged in clear: %s", text)
 	}
@@ -135,9 +131,7 @@ func wantLine(t *testing.T, log string, parts ...string) {
 			t.Errorf("no %s in %s", part, log)
 		}
 	}
-	if strings.Count(log, "\n") != 1 {
-		t.Errorf("more than one line: %s", log)
-	}
+	testkit.Equal(t, strings.Count(log, "\n"), 1, "more than one line: %s", log)
 }
 
 // A duplicate that waits meets an unreachable store in one round. Its replay has no error.
@@ -200,9 +194,7 @@ func TestEventsOfUnguardedAndRefusedRequests(t *testing.T) {
 	if len(lines) != 2 || lines[0]["result"] != "refused" || lines[1]["result"] != "no_key" {
 		t.Fatalf("got %v", lines)
 	}
-	if key := lines[1]["idempotency_key"]; key != "" {
-		t.Errorf("a hash of no key: %v", key)
-	}
+	testkit.Equal(t, lines[1]["idempotency_key"], "", "a hash of no key")
 }
 
 func TestEventHashes(t *testing.T) {
@@ -218,9 +210,7 @@ func TestEventHashes(t *testing.T) {
 		t.Errorf("scope hashes %q and %q", first.ScopeHash(), second.ScopeHash())
 	}
 	var zero event.Event
-	if zero.Endpoint()+zero.KeyHash()+zero.ScopeHash()+zero.Instance() != "" {
-		t.Error("an event without a subject is not empty")
-	}
+	testkit.Equal(t, zero.Endpoint()+zero.KeyHash()+zero.ScopeHash()+zero.Instance(), "", "an event without a subject is not empty")
 }
 
 // The default logger is slog.Default() at the time of the event.

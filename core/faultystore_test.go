@@ -10,6 +10,7 @@ import (
 
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 var errStoreDown = errors.New("connection refused")
@@ -110,7 +111,5 @@ func (s *faultyStore) Extend(ctx context.Context, l storage.Lease, ttl time.Dura
 // wantCalls checks a count of a faultyStore.
 func wantCalls(t *testing.T, calls *atomic.Int64, n int64) {
 	t.Helper()
-	if got := calls.Load(); got != n {
-		t.Errorf("%d calls of the store, want %d", got, n)
-	}
+	testkit.Equal(t, calls.Load(), n, "calls of the store")
 }

@@ -227,9 +227,7 @@ func wantFirst(t *testing.T, w *httptest.ResponseRecorder) {
 
 func (s *service) wantRuns(t *testing.T, n int64) {
 	t.Helper()
-	if got := s.runs.Load(); got != n {
-		t.Errorf("the handler ran %d times, want %d", got, n)
-	}
+	testkit.Equal(t, s.runs.Load(), n, "runs of the handler")
 }
 
 func (s *service) wantEvent(t *testing.T, result event.Result, n int) {

@@ -131,9 +131,7 @@ func TestRunningKeysAreNotChangedByHand(t *testing.T) {
 		}
 		close(finish)
 		synctest.Wait()
-		if all := s.Running(); len(all) != 0 {
-			t.Errorf("after the end, the runs are %+v", all)
-		}
+		testkit.Equal(t, len(s.Running()), 0, "runs after the end")
 	})
 }
 
@@ -283,12 +281,8 @@ func TestOutlookOfAbandonedKeys(t *testing.T) {
 		if err != nil || record == nil {
 			t.Fatalf("the record is %v, %v", record, err)
 		}
-		if got := i.Outlook(record, s.Routes()[0]); got != test.want {
-			t.Errorf("%s: the outlook is %+v, want %+v", test.mode, got, test.want)
-		}
-		if got := i.Outlook(record, nil); got != (core.Outlook{}) {
-			t.Errorf("%s: without a policy, the outlook is %+v, want none", test.mode, got)
-		}
+		testkit.Equal(t, i.Outlook(record, s.Routes()[0]), test.want, "%s: the outlook", test.mode)
+		testkit.Equal(t, i.Outlook(record, nil), core.Outlook{}, "%s: without a policy, the outlook", test.mode)
 		s.post(t.Context(), "k1", payment)
 		if test.want.Result == event.Execute {
 			s.wantRuns(t, 2)

@@ -71,8 +71,6 @@ func TestInvalidFieldsAreNotStored(t *testing.T) {
 		if got, want := store.results[0].Header, (storage.Header{note}); !reflect.DeepEqual(got, want) {
 			t.Errorf("stored %v, want %v", got, want)
 		}
-		if header[0].Value != splitting {
-			t.Error("Finish has changed the caller's header")
-		}
+		testkit.Equal(t, header[0].Value, splitting, "Finish has changed the caller's header")
 	})
 }

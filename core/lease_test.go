@@ -91,16 +91,12 @@ func TestWaitEnds(t *testing.T) {
 
 		start := time.Now()
 		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress)
-		if waited := time.Since(start); waited != 5*time.Second {
-			t.Errorf("waited %v, want the policy's 5s", waited)
-		}
+		testkit.Equal(t, time.Since(start), 5*time.Second, "the time that it waited")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		start = time.Now()
 		s.post(ctx, "k", payment)
-		if waited := time.Since(start); waited != time.Second {
-			t.Errorf("waited %v for a client that disconnected after 1s", waited)
-		}
+		testkit.Equal(t, time.Since(start), time.Second, "the wait for a client that disconnected")
 	})
 }
 
@@ -252,9 +248,7 @@ func TestMaxRunCancelsTheHandlerAndRenewsNoMore(t *testing.T) {
 		defer group.Wait()
 		group.Go(func() { stubborn.post(t.Context(), "k2", payment) })
 		advance(20 * time.Second)
-		if n := store.extends.Load() - before; n != 4 {
-			t.Errorf("%d renewals, want those of the first 5 seconds", n)
-		}
+		testkit.Equal(t, store.extends.Load()-before, 4, "renewals")
 		wantCode(t, stubborn.post(t.Context(), "k2", payment), http.StatusConflict, problem.InProgress)
 		wantFirst(t, other.post(t.Context(), "k2", payment))
 	})
@@ -285,9 +279,7 @@ func TestHandlerContextIsDetachedFromTheClient(t *testing.T) {
 		if value != "kept" || err != nil {
 			t.Errorf("value %v, error %v after the client hung up", value, err)
 		}
-		if ended != 5*time.Second {
-			t.Errorf("the context ended after %v, want at the middleware's deadline", ended)
-		}
+		testkit.Equal(t, ended, 5*time.Second, "the end of the context")
 		wantReplay(t, s.post(t.Context(), "k", payment))
 		s.wantRuns(t, 1)
 	})

@@ -116,9 +116,7 @@ func (s *service) postOf(client, key string) *httptest.ResponseRecorder {
 func wantLimited(t *testing.T, w *httptest.ResponseRecorder, retryAfter string) {
 	t.Helper()
 	wantCode(t, w, http.StatusTooManyRequests, problem.ScopeLimited)
-	if got := w.Header().Get("Retry-After"); got != retryAfter {
-		t.Errorf("Retry-After is %q, want %s", got, retryAfter)
-	}
+	testkit.Equal(t, w.Header().Get("Retry-After"), retryAfter, "Retry-After")
 }
 
 // A process stands still while the store admits its key. The lease has ended, and another pod may
@@ -170,9 +168,7 @@ func TestScopeLimitInFlight(t *testing.T) {
 			wantCode(t, s.post(t.Context(), "a", `{}`), http.StatusUnprocessableEntity, problem.KeyReused)
 			s.wantEvent(t, event.ScopeLimited, 1)
 		}
-		if store.Len() != records {
-			t.Errorf("the store has %d records after the refusals, %d before", store.Len(), records)
-		}
+		testkit.Equal(t, store.Len(), records, "records after the refusals")
 		end <- struct{}{}
 		wantFirst(t, <-ended)
 		go func() { ended <- other.post(t.Context(), "c", payment) }() // the same key, after its refusal
@@ -272,13 +268,9 @@ func TestScopeLimitCalls(t *testing.T) {
 		store := newLimitedStore()
 		s := newLimited(t, store, limit, created)
 		wantFirst(t, s.post(t.Context(), "a", payment))
-		if got := store.calls.Swap(0); got != want {
-			t.Errorf("%+v: a first request made %d calls, want %d", limit, got, want)
-		}
+		testkit.Equal(t, store.calls.Swap(0), want, "%+v: calls of a first request", limit)
 		wantReplay(t, s.post(t.Context(), "a", payment))
-		if got := store.calls.Load(); got != 1 {
-			t.Errorf("%+v: a replay made %d calls, want 1", limit, got)
-		}
+		testkit.Equal(t, store.calls.Load(), 1, "%+v: calls of a replay", limit)
 	}
 }
 

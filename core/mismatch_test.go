@@ -73,9 +73,7 @@ func TestMismatchWithARequestInFlight(t *testing.T) {
 		created(w, r)
 	})
 	wantFirst(t, s.post(t.Context(), "k", `{"amount":1}`))
-	if got := s.events.last(event.KeyReused).Differs; !slices.Equal(got, []string{"amount"}) {
-		t.Errorf("the event names %q, want amount", got)
-	}
+	testkit.EqualSlices(t, s.events.last(event.KeyReused).Differs, []string{"amount"}, "the event names")
 }
 
 func TestProblemNamesTheDifferingMembers(t *testing.T) {
@@ -95,9 +93,7 @@ func TestMismatchOfCalls(t *testing.T) {
 	for _, amount := range []int{1, 2} {
 		_, _, _ = s.charge(t.Context(), chargeCall("k", order{ID: "o", Amount: amount}))
 	}
-	if got := s.events.last(event.KeyReused).Differs; !slices.Equal(got, []string{"amount"}) {
-		t.Errorf("the event names %q, want amount", got)
-	}
+	testkit.EqualSlices(t, s.events.last(event.KeyReused).Differs, []string{"amount"}, "the event names")
 }
 
 // A stored sketch contains no value of a request. A reader of the store cannot test a

@@ -130,9 +130,7 @@ func TestStoreThatRefusesTheOutcome(t *testing.T) {
 		store := newNarrowStore()
 		store.set(&store.complete)(failing(tooLong(1, 0)))
 		s := newService(t, store, long, policy.OnAbandoned(policy.Refuse), policy.LockTTL(time.Second))
-		if w := s.post(t.Context(), "k", payment); w.Code != http.StatusCreated {
-			t.Errorf("the client gets %d within the lease, want the response", w.Code)
-		}
+		testkit.Equal(t, s.post(t.Context(), "k", payment).Code, http.StatusCreated, "the status within the lease")
 		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress)
 		advance(time.Minute)
 		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.OutcomeUnknown)

@@ -52,9 +52,7 @@ func TestObserveChangesNothing(t *testing.T) {
 	want := []event.Result{
 		event.Execute, event.Completed, event.Replay, event.KeyReused, event.Refused, event.Refused,
 	}
-	if got := s.observed(t); !slices.Equal(got, want) {
-		t.Errorf("the events are %v, want %v", got, want)
-	}
+	testkit.EqualSlices(t, s.observed(t), want, "the events")
 }
 
 // A Scope or a SkipIf that panics is reported, and the handler runs.
@@ -113,9 +111,7 @@ func TestObserveDoesNotDetach(t *testing.T) {
 		if r.Context().Err() == nil {
 			t.Error("the handler's context outlived the client")
 		}
-		if core.KeyFrom(r.Context()) != "" {
-			t.Error("an observed handler found a key")
-		}
+		testkit.Equal(t, core.KeyFrom(r.Context()), "", "an observed handler found a key")
 		created(w, r)
 	}, policy.ObserveOnly(true))
 	wantFirst(t, s.post(ctx, "k", payment))
@@ -191,9 +187,7 @@ func TestObserveOnlyIsForEveryRoute(t *testing.T) {
 		w := testkit.Serve(handler, newPost(t.Context(), "k", payment))
 		wantFirst(t, w)
 	}
-	if got := seen.results(); !slices.Equal(got, []event.Result{event.Execute, event.Completed, event.Replay}) {
-		t.Errorf("the events are %v", got)
-	}
+	testkit.EqualSlices(t, seen.results(), []event.Result{event.Execute, event.Completed, event.Replay}, "the events")
 	for range 2 {
 		_, info, err := core.Do(t.Context(), engine, chargeCall("k", nil), func(ctx context.Context) (int, error) {
 			_, _, err := core.Do(ctx, engine, chargeCall("k", nil), func(context.Context) (int, error) { return 1, nil })
@@ -203,9 +197,7 @@ func TestObserveOnlyIsForEveryRoute(t *testing.T) {
 			t.Errorf("a call returned %+v, %v", info, err)
 		}
 	}
-	if got := seen.results()[3:]; !slices.Equal(got, []event.Result{event.Execute, event.Completed, event.Replay}) {
-		t.Errorf("the events of calls are %v", got)
-	}
+	testkit.EqualSlices(t, seen.results()[3:], []event.Result{event.Execute, event.Completed, event.Replay}, "the events of calls")
 	if _, err := engine.Route(policy.Transactional(true)); err == nil {
 		t.Error("a transactional route was accepted")
 	}

@@ -38,12 +38,8 @@ func TestRecordsSayWhereTheyComeFrom(t *testing.T) {
 	if want.Program = store.claims[0].Origin.Program; len(want.Program) != 8 {
 		t.Errorf("the claim names the program by %q", want.Program)
 	}
-	if got := store.claims[0].Origin; got != want {
-		t.Errorf("the claim comes from %+v, want %+v", got, want)
-	}
-	if got := store.leases[0].Origin; got != want {
-		t.Errorf("the result comes from %+v, want %+v", got, want)
-	}
+	testkit.Equal(t, store.claims[0].Origin, want, "the claim comes from")
+	testkit.Equal(t, store.leases[0].Origin, want, "the result comes from")
 }
 
 func TestRecordsOfCallsNameTheFunction(t *testing.T) {
@@ -87,9 +83,7 @@ func TestOriginFitsIntoARecord(t *testing.T) {
 		if got.Route != want || got.Holder != short || got.Trace != short {
 			t.Errorf("%.20q: the origin is %+v, want the route %q and holder and trace %q", given, got, want, short)
 		}
-		if got := store.leases[0].Origin.Route; got != want {
-			t.Errorf("%.20q: the result has the route %q, want %q", given, got, want)
-		}
+		testkit.Equal(t, store.leases[0].Origin.Route, want, "%.20q: the result has the route", given)
 	}
 }
 
@@ -193,9 +187,7 @@ func TestReplaysNameTheTraceOfTheirRun(t *testing.T) {
 				t.Errorf("the event %s has the trace %q, want none", e.Result, e.Trace)
 			}
 		}
-		if got := strings.Join(traces, " "); got != "first third" {
-			t.Errorf("the replays are of %q, want first third", got)
-		}
+		testkit.Equal(t, strings.Join(traces, " "), "first third", "the replays are of")
 	})
 }
 
@@ -237,9 +229,7 @@ func TestTwoServicesWithoutANameAreReported(t *testing.T) {
 			t.Errorf("the report is %+v", e)
 		}
 	}
-	if reports != 1 {
-		t.Errorf("%d reports, want 1", reports)
-	}
+	testkit.Equal(t, reports, 1, "reports")
 
 	// The records of this program, and those of a service with a name, are no reason for a report.
 	wantFirst(t, send(mine, "k3"))

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -175,9 +174,7 @@ func TestReconcileKeepsSteps(t *testing.T) {
 		stop()
 		fails = false
 		wantFirst(t, s.post(t.Context(), "k", payment))
-		if want := []string{"reserve", "charge", "charge"}; !slices.Equal(calls, want) {
-			t.Errorf("the steps were called %q, want %q", calls, want)
-		}
+		testkit.EqualSlices(t, calls, []string{"reserve", "charge", "charge"}, "the steps were called")
 	})
 }
 

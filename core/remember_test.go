@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -135,9 +134,7 @@ func TestLateRetryWhereTheRouteObserves(t *testing.T) {
 			advance(time.Hour)
 		}
 		s.wantRuns(t, 2)
-		if got, want := s.events.results(), []event.Result{event.Execute, event.Completed, event.KeyExpired}; !slices.Equal(got, want) {
-			t.Errorf("the events are %v, want %v", got, want)
-		}
+		testkit.EqualSlices(t, s.events.results(), []event.Result{event.Execute, event.Completed, event.KeyExpired}, "the events")
 	})
 }
 
@@ -241,9 +238,7 @@ func TestStoreRemembersTheKey(t *testing.T) {
 		store := &recording{Store: memstore.New()}
 		s := newService(t, store, c.handle, c.options...)
 		s.post(t.Context(), "k", payment)
-		if got := store.claims[0].Remember; got != c.remember {
-			t.Errorf("the claim is remembered for %v, want %v", got, c.remember)
-		}
+		testkit.Equal(t, store.claims[0].Remember, c.remember, "the claim is remembered for")
 		if got := store.results[0]; got.Retain != c.retain || got.Remember != c.remember {
 			t.Errorf("the result is kept for %v and remembered for %v, want %v and %v", got.Retain, got.Remember, c.retain, c.remember)
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -75,13 +75,9 @@ func TestEachLeaseIsRenewedInItsOwnTime(t *testing.T) {
 			"other long": {31 * time.Second},
 		}
 		for key, times := range want {
-			if got := store.at[key]; !slices.Equal(got, times) {
-				t.Errorf("the lease of %s was renewed at %v, want %v", key, got, times)
-			}
+			testkit.EqualSlices(t, store.at[key], times, "the lease of %s was renewed at", key)
 		}
-		if len(store.at) != len(want) {
-			t.Errorf("renewed: %v, want no renewal of the short runs", store.at)
-		}
+		testkit.Equal(t, len(store.at), len(want), "leases that were renewed, of %v", store.at)
 	})
 }
 

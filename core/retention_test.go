@@ -3,7 +3,6 @@ package core_test
 import (
 	"context"
 	"net/http"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -75,9 +74,7 @@ func TestExpiryHeader(t *testing.T) {
 		}
 		for _, name := range []string{"first", "second"} {
 			response := s.post(t.Context(), "k", payment).Result()
-			if got := response.Header[expires]; !slices.Equal(got, want) {
-				t.Errorf("the %s response ends at %q, want %q", name, got, want)
-			}
+			testkit.EqualSlices(t, response.Header[expires], want, "the end of the %s response", name)
 			if len(response.Trailer[expires]) > 0 {
 				t.Errorf("the trailer is %v", response.Trailer)
 			}
@@ -117,9 +114,7 @@ func TestExpiryHeaderIsInGMT(t *testing.T) {
 		s := newServiceOf(t, abroad, created, []policy.Option{policy.TTLHours(1)}, core.WithExpiryHeader(expires))
 		want := httpDate(time.Hour)
 		for range 2 {
-			if got := s.post(t.Context(), "k", payment).Header().Get(expires); got != want {
-				t.Errorf("it ends at %q, want %q", got, want)
-			}
+			testkit.Equal(t, s.post(t.Context(), "k", payment).Header().Get(expires), want, "its end")
 		}
 	})
 }
@@ -223,8 +218,6 @@ func TestKeepForOfCalls(t *testing.T) {
 		call()
 		advance(2 * time.Second)
 		call()
-		if runs != 2 {
-			t.Errorf("the function ran %d times, want 2", runs)
-		}
+		testkit.Equal(t, runs, 2, "runs of the function")
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -46,9 +45,7 @@ func TestRouteWritesItsOwnProblems(t *testing.T) {
 			t.Errorf("the key %q got %d %q, want %q", key, w.Code, w.Body, want)
 		}
 	}
-	if got := s.ReplayHeader(); got != "X-Idempotent-Replay" {
-		t.Errorf("ReplayHeader is %q", got)
-	}
+	testkit.Equal(t, s.ReplayHeader(), "X-Idempotent-Replay", "ReplayHeader")
 }
 
 // A route of another protocol carries the problem as the engine writes it, with the names
@@ -64,9 +61,7 @@ func TestRouteCarriesProblemsOfTheEngine(t *testing.T) {
 		"after a panic": {[]core.Option{core.WithProblemWriter(func(http.ResponseWriter, *http.Request, problem.Problem) { panic("no form") })}, `"code":"key_missing"`},
 	} {
 		e := engineOf(t, memstore.New(), append(test.opts, core.WithKeyHeader("X-Key", "X-Old-Key"), core.WithObserver(new(events)))...)
-		if got := e.KeyHeaders(); !slices.Equal(got, []string{"X-Key", "X-Old-Key"}) {
-			t.Errorf("KeyHeaders is %q", got)
-		}
+		testkit.EqualSlices(t, e.KeyHeaders(), []string{"X-Key", "X-Old-Key"}, "KeyHeaders")
 		route, err := e.RouteWith(core.Declaration{WriteProblem: func(w http.ResponseWriter, r *http.Request, p problem.Problem) {
 			_, _ = w.Write([]byte("carried: "))
 			e.WriteProblem(w, r, p)
@@ -99,9 +94,7 @@ func TestPlaceOfADeclaration(t *testing.T) {
 		want = append([]string{"core/routewith_test.go:" + strconv.Itoa(line+i)}, want...)
 	}
 	for i, route := range engine.Routes() {
-		if got := route.DeclaredAt(); got != want[i] {
-			t.Errorf("route %d is declared at %s, want %s", i, got, want[i])
-		}
+		testkit.Equal(t, route.DeclaredAt(), want[i], "route %d is declared at", i)
 	}
 }
 

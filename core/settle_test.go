@@ -179,9 +179,7 @@ func TestSettlementCutOffAfterTheLease(t *testing.T) {
 			created(w, r)
 		})
 		wantCode(t, late, http.StatusServiceUnavailable, problem.NotConfirmed)
-		if late.Header().Get("Retry-After") != "1" {
-			t.Errorf("no Retry-After: %v", late.Header())
-		}
+		testkit.Equal(t, late.Header().Get("Retry-After"), "1", "no Retry-After: %v", late.Header())
 		wantCode(t, frozen.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress)
 		advance(time.Second)
 		wantReplay(t, frozen.post(t.Context(), "k", payment))
@@ -195,9 +193,7 @@ func TestStaleHolderCannotRelease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, winner, late := overtaken(t, newFaultyStore(), responding(http.StatusServiceUnavailable))
-		if late.Code != http.StatusServiceUnavailable {
-			t.Errorf("the handler's own error became %d", late.Code)
-		}
+		testkit.Equal(t, late.Code, http.StatusServiceUnavailable, "the status of the handler's own error")
 		wantReplay(t, winner.post(t.Context(), "k", payment))
 	})
 }

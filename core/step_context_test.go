@@ -450,9 +450,7 @@ func TestStepsReportNoEvents(t *testing.T) {
 		_, _ = core.Step(ctx, "charge", one)
 		_, _ = core.Step(ctx, "ship", func(context.Context) (int, error) { return 0, errBroken })
 	})
-	if a, b := fmt.Sprint(without.events.results()), fmt.Sprint(with.events.results()); a != b {
-		t.Errorf("events %s, without steps %s", b, a)
-	}
+	testkit.Equal(t, fmt.Sprint(without.events.results()), fmt.Sprint(with.events.results()), "the events without steps")
 }
 
 // A call inside a handler, or inside a step, is a run of its own, and has its own steps.
@@ -536,9 +534,7 @@ func TestConcurrentSteps(t *testing.T) {
 				})
 			}
 			advance(5 * time.Second) // all have begun, and none has ended
-			if n := running.Load(); n != 5 {
-				t.Errorf("%d functions run at a time, want 5", n)
-			}
+			testkit.Equal(t, running.Load(), 5, "functions that run at a time")
 			group.Wait()
 			advance(time.Minute) // the renewals go on
 			if err := r.Context().Err(); err != nil {
@@ -569,13 +565,9 @@ func TestHandlerReturnsDuringAStep(t *testing.T) {
 				synctest.Wait()
 				w.WriteHeader(status)
 			}, policy.OnAbandoned(policy.Refuse))
-			if w := s.post(t.Context(), "k", payment); w.Code != status {
-				t.Errorf("got %d, want the handler's %d", w.Code, status)
-			}
+			testkit.Equal(t, s.post(t.Context(), "k", payment).Code, status, "the handler's status")
 			s.wantEvent(t, event.Uncertain, 1)
-			if last := s.events.last(); last.Reason != "the handler returned during a step" {
-				t.Errorf("the reason is %q", last.Reason)
-			}
+			testkit.Equal(t, s.events.last().Reason, "the handler returned during a step", "the reason")
 			close(finish)
 			group.Wait()
 			wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.OutcomeUnknown)

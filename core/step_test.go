@@ -57,9 +57,7 @@ func (s *stepping) wantCalls(t *testing.T, n int) {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.calls != n {
-		t.Errorf("the step's function was called %d times, want %d", s.calls, n)
-	}
+	testkit.Equal(t, s.calls, n, "calls of the step's function")
 }
 
 func returning(v any, err error) stepFunc {
@@ -205,9 +203,7 @@ func TestUncertainSteps(t *testing.T) {
 				return nil, errBroken
 			})))...)
 		wantCode(t, recovers.post(t.Context(), "k", payment), http.StatusConflict, problem.OutcomeUnknown)
-		if cut != "charge" {
-			t.Errorf("the RecoverFunc got the step %q", cut)
-		}
+		testkit.Equal(t, cut, "charge", "the RecoverFunc got the step")
 		again := newService(t, store, h.ServeHTTP, opts...)
 		again.post(t.Context(), "k", payment)
 		again.wantRuns(t, 1)
@@ -355,9 +351,7 @@ func TestTheStepThatWasCutOff(t *testing.T) {
 			})))
 		s.post(t.Context(), "k", payment)
 		s.post(t.Context(), "k", payment)
-		if fmt.Sprint(cut) != "[ship ship]" {
-			t.Errorf("cut off: %v", cut)
-		}
+		testkit.Equal(t, fmt.Sprint(cut), "[ship ship]", "cut off: %v", cut)
 	})
 }
 
@@ -384,9 +378,7 @@ func TestTheStepThatWasCutOffAndCleared(t *testing.T) {
 		for range 4 {
 			s.post(t.Context(), "k", payment)
 		}
-		if fmt.Sprint(cut) != `[2: "ship" 4: ""]` {
-			t.Errorf("cut off: %v", cut)
-		}
+		testkit.Equal(t, fmt.Sprint(cut), `[2: "ship" 4: ""]`, "cut off: %v", cut)
 	})
 }
 

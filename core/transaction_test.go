@@ -77,9 +77,7 @@ func (b *bank) wantBalance(t *testing.T, want int) {
 	t.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.balance != want {
-		t.Errorf("the balance is %d, want %d", b.balance, want)
-	}
+	testkit.Equal(t, b.balance, want, "the balance")
 }
 
 func newBankService(t *testing.T, b *bank, handle http.HandlerFunc) *service {

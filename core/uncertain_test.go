@@ -23,9 +23,7 @@ func TestListsDoNotDecideAboutRecoverFuncs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t, abandonedStore(t), created, recovering(&policy.Response{Status: http.StatusPaymentRequired}, nil), policy.Release("4xx"))
 		for range 2 {
-			if w := s.post(t.Context(), "k", payment); w.Code != http.StatusPaymentRequired {
-				t.Errorf("got %d", w.Code)
-			}
+			testkit.Equal(t, s.post(t.Context(), "k", payment).Code, http.StatusPaymentRequired, "the status")
 		}
 		s.wantRuns(t, 0)
 	})

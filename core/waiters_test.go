@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,6 +16,7 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -34,9 +34,7 @@ func TestWaiterReadsItsBodyAgain(t *testing.T) {
 		wantFirst(t, second.post(t.Context(), "k", payment)) // waited for the other process
 		all.Wait()
 		wantCode(t, first.post(t.Context(), "k", `{"amount":7}`), http.StatusUnprocessableEntity, problem.KeyReused)
-		if last := first.events.last(); !slices.Equal(last.Differs, []string{"amount"}) {
-			t.Errorf("the members %q differ, want amount", last.Differs)
-		}
+		testkit.EqualSlices(t, first.events.last().Differs, []string{"amount"}, "the members that differ")
 	})
 }
 
@@ -78,9 +76,7 @@ func (c *crowd) send(ctx context.Context, t *testing.T, key string, n int) {
 
 func (c *crowd) wantRefused(t *testing.T, n int64) {
 	t.Helper()
-	if got := c.refused.Swap(0); got != n {
-		t.Errorf("%d requests are refused, want %d", got, n)
-	}
+	testkit.Equal(t, c.refused.Swap(0), n, "requests that are refused")
 }
 
 const (
@@ -188,14 +184,10 @@ func TestWaitingCallsAreLimited(t *testing.T) {
 				})
 			}
 			synctest.Wait()
-			if refused.Load() != 5 {
-				t.Errorf("%d calls are refused, want 5", refused.Load())
-			}
+			testkit.Equal(t, refused.Load(), 5, "calls that are refused")
 			close(end)
 			all.Wait()
-			if done.Load() != 1+mostOfKey {
-				t.Errorf("%d calls have a result", done.Load())
-			}
+			testkit.Equal(t, done.Load(), 1+mostOfKey, "calls that have a result")
 			call.Key += "k"
 		}
 	})

@@ -17,6 +17,7 @@ import (
 	"github.com/oncekey/oncekey/core/handlertest"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -244,9 +245,7 @@ func transactional(pay func(ledger, context.Context) (int, error)) func(*handler
 		db := sql.OpenDB(w.Connector(d))
 		w.Cleanup(func() {
 			db.Close()
-			if d.open != 0 {
-				w.Errorf("%d transactions were not closed", d.open)
-			}
+			testkit.Equal(w, d.open, 0, "transactions that were not closed")
 		})
 		return handlertest.Service{
 			Routes: func(engine *core.Engine) http.Handler {
@@ -293,9 +292,7 @@ func booking(old bool, pay func(ledger, context.Context) (int, error)) func(*han
 	return func(w *handlertest.World) handlertest.Service {
 		d := &database{old: old}
 		w.Cleanup(func() {
-			if d.open != 0 {
-				w.Errorf("%d results and transactions were not closed", d.open)
-			}
+			testkit.Equal(w, d.open, 0, "results and transactions that were not closed")
 		})
 		return handlertest.Service{
 			Routes: func(engine *core.Engine) http.Handler {
@@ -364,9 +361,7 @@ func wantPoints(t *testing.T, report *handlertest.Report, form string) {
 			t.Errorf("the point is %q", row.Point)
 		}
 	}
-	if got := strings.Join(calls, ", "); got != want {
-		t.Errorf("the calls are %s, want %s", got, want)
-	}
+	testkit.Equal(t, strings.Join(calls, ", "), want, "the calls")
 }
 
 // A driver's own types and errors pass the kit.

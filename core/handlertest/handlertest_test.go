@@ -122,9 +122,7 @@ func wantWrong(t *testing.T, report *handlertest.Report, want map[string][]strin
 	if !maps.EqualFunc(got, want, sameRows) {
 		t.Errorf("wrong are\n%v, want\n%v, in\n%s", got, want, report)
 	}
-	if (report.Err() != nil) != (len(want) > 0) {
-		t.Errorf("the report's error is %v", report.Err())
-	}
+	testkit.Equal(t, report.Err() != nil, len(want) > 0, "the report's error is %v", report.Err())
 }
 
 // wantAdvice looks for texts in the report's error.
@@ -222,9 +220,7 @@ func TestTwoResponses(t *testing.T) {
 		_, _ = io.WriteString(w, strings.Repeat("x", int(runs.Add(1))))
 	}, release))
 	for _, row := range report.Rows()[:1] {
-		if !slices.Equal(row.Wrong, []string{"two responses"}) {
-			t.Errorf("without a fault wrong is %v, want two responses, in\n%s", row.Wrong, report)
-		}
+		testkit.EqualSlices(t, row.Wrong, []string{"two responses"}, "the wrong effects without a fault")
 	}
 	wantAdvice(t, report, "core.Step")
 

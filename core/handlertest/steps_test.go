@@ -11,6 +11,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/handlertest"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -37,9 +38,7 @@ func (o *order) ship(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if got != i {
-			o.world.Errorf("step %s returned %d, want %d", name, got, i)
-		}
+		testkit.Equal(o.world, got, i, "the result of step %s", name)
 	}
 	return "shipped", nil
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // A hidden transaction is no transaction, until an inner one begins.
@@ -14,9 +15,7 @@ func TestWithoutTransaction(t *testing.T) {
 	hidden := storage.WithoutTransaction(outer)
 	inner := storage.WithTransaction(hidden, "inner")
 	for ctx, want := range map[context.Context]any{t.Context(): nil, outer: "outer", hidden: nil, inner: "inner"} {
-		if got := storage.TransactionFrom(ctx); got != want {
-			t.Errorf("got %v, want %v", got, want)
-		}
+		testkit.Equal(t, storage.TransactionFrom(ctx), want, "storage.TransactionFrom(ctx)")
 	}
 }
 

@@ -3,7 +3,6 @@ package examination_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,6 +11,7 @@ import (
 	"github.com/oncekey/oncekey/core/internal/examination"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 var errBroken = errors.New("broken")
@@ -135,9 +135,7 @@ func TestRunSkipsWithoutAServer(t *testing.T) {
 	}
 	want(t, findings[1], storage.Good, "seen")
 	for _, f := range findings {
-		if f.Grade != storage.Good {
-			t.Errorf("the finding is %+v, want it good", f)
-		}
+		testkit.Equal(t, f.Grade, storage.Good, "the finding is %+v", f)
 	}
 }
 
@@ -147,9 +145,7 @@ func TestNested(t *testing.T) {
 	for _, f := range examination.Nested(t.Context(), "below", memstore.New()) {
 		checks = append(checks, f.Check)
 	}
-	if !slices.Equal(checks, []string{"below: records", "below: memory", "below: canary"}) {
-		t.Errorf("the checks are %q", checks)
-	}
+	testkit.EqualSlices(t, checks, []string{"below: records", "below: memory", "below: canary"}, "the checks")
 	if f := examination.Nested(t.Context(), "check", struct{ storage.Store }{memstore.New()}); len(f) != 1 {
 		t.Errorf("the findings are %+v, want one", f)
 	} else {

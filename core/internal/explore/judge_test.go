@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // twice is a plan that sends one key to two pods, to the second one at this time.
@@ -139,8 +141,6 @@ func TestClaimWithoutAReply(t *testing.T) {
 		for i := range row.facts {
 			r.add(&plan, &row.facts[i])
 		}
-		if got := r.mayHaveClaimed(); got != row.want {
-			t.Errorf("%s: got %t, want %t", name, got, row.want)
-		}
+		testkit.Equal(t, r.mayHaveClaimed(), row.want, "%s", name)
 	}
 }

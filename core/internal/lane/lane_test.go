@@ -136,9 +136,7 @@ func TestBatchesThatWriteFollowEachOther(t *testing.T) {
 				}
 				return time.Since(start)
 			}
-			if waited := waits(); waited > 0 != writes {
-				t.Errorf("after a batch that writes (%t) the second call waited %s", writes, waited)
-			}
+			testkit.Equal(t, waits() > 0, writes, "whether the second call waited after a batch that writes")
 			pass(time.Second)
 			if waited := waits(); waited > 0 {
 				t.Errorf("when no call waited, the second one waited %s", waited)
@@ -235,9 +233,7 @@ func TestBatchesAreBounded(t *testing.T) {
 		for _, batch := range r.batches {
 			lengths = append(lengths, len(batch))
 		}
-		if !slices.Equal(lengths, test.want) {
-			t.Errorf("the batches have %v calls, want %v", lengths, test.want)
-		}
+		testkit.EqualSlices(t, lengths, test.want, "calls of the batches")
 	})
 }
 

@@ -50,13 +50,9 @@ func TestCallerLeaves(t *testing.T) {
 		pass(test.after)
 		cancelled := time.Now()
 		cancel()
-		if waited := (<-left).Sub(cancelled); waited != 0 {
-			t.Errorf("the caller left after %s", waited)
-		}
+		testkit.Equal(t, (<-left).Sub(cancelled), 0, "the time until the caller left")
 		for range 2 {
-			if result := <-results; result != fmt.Sprint("batch of ", len(test.want[0])) {
-				t.Errorf("another caller got %q", result)
-			}
+			testkit.Equal(t, <-results, fmt.Sprint("batch of ", len(test.want[0])), "the result of another caller")
 		}
 		synctest.Wait()
 		if !slices.EqualFunc(r.batches, test.want, slices.Equal) {
@@ -77,9 +73,7 @@ func TestCallerLeavesWithTheLane(t *testing.T) {
 			t.Fatalf("the call has statement %d, and %v are under way", c.alone, r.running)
 		}
 		r.leave(c)
-		if len(r.running) != 0 {
-			t.Errorf("statements %v are under way, want none", r.running)
-		}
+		testkit.Equal(t, len(r.running), 0, "statements %v are under way", r.running)
 	})
 }
 
@@ -175,9 +169,7 @@ func TestFewCallsWaitBesideABatch(t *testing.T) {
 				synctest.Wait()
 			}
 			for range c.calls {
-				if end := <-ends; end != c.wait+roundTrip {
-					t.Errorf("%d calls beside a batch of %d ended after %s, want %s", c.calls, c.before, end, c.wait+roundTrip)
-				}
+				testkit.Equal(t, <-ends, c.wait+roundTrip, "%d calls beside a batch of %d ended after", c.calls, c.before)
 			}
 		})
 	}

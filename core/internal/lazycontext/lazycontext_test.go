@@ -58,9 +58,7 @@ func expect(t *testing.T, ctx context.Context, want error) {
 	if err := ctx.Err(); !errors.Is(err, want) {
 		t.Errorf("its error is %v, want %v", err, want)
 	}
-	if got := ctx.Value(key{}); got != "value" {
-		t.Errorf("its value is %v, want its parent's", got)
-	}
+	testkit.Equal(t, ctx.Value(key{}), "value", "its value")
 	if want != nil {
 		<-ctx.Done()
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/oncekey/oncekey/core/internal/records"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 func TestBudget(t *testing.T) {
@@ -17,12 +18,8 @@ func TestBudget(t *testing.T) {
 		if err != nil || budget.Left() != 1000 {
 			t.Fatalf("%d records are left, and the error is %v", budget.Left(), err)
 		}
-		if batch := budget.Grow(100, time.Millisecond); batch != 200 {
-			t.Errorf("after a quick batch of 100 the next has %d, want 200", batch)
-		}
-		if batch := budget.Grow(100, 5*time.Second); batch != 100 {
-			t.Errorf("after a batch of 100 in 5 of 10 seconds the next has %d, want 100", batch)
-		}
+		testkit.Equal(t, budget.Grow(100, time.Millisecond), 200, "after a quick batch of 100 the next has")
+		testkit.Equal(t, budget.Grow(100, 5*time.Second), 100, "after a batch of 100 in 5 of 10 seconds the next has")
 		if budget.Looked = 900; budget.Left() != 100 {
 			t.Errorf("%d records are left, want 100", budget.Left())
 		}

@@ -42,9 +42,7 @@ func TestDecide(t *testing.T) {
 		"another of one abandoned": {storage.Record{State: storage.InProgress}, rules.Asked{Refuses: true}, problem.KeyReused},
 		"another of one released":  {storage.Record{State: storage.Released}, rules.Asked{}, problem.KeyReused},
 	} {
-		if got := rules.Decide(&c.record, c.asked); got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
+		testkit.Equal(t, rules.Decide(&c.record, c.asked), c.want, "%s", name)
 	}
 }
 
@@ -62,9 +60,7 @@ func TestErrorsOfStores(t *testing.T) {
 		errors.New("refused"):     {false, false, false},
 	} {
 		wrapped := fmt.Errorf("a store: %w", err)
-		if got := [3]bool{rules.ClaimLasts(wrapped), rules.WriteLasts(wrapped), rules.StaysClosed(wrapped)}; got != want {
-			t.Errorf("%v: %v, want %v", err, got, want)
-		}
+		testkit.Equal(t, [3]bool{rules.ClaimLasts(wrapped), rules.WriteLasts(wrapped), rules.StaysClosed(wrapped)}, want, "%v", err)
 	}
 }
 
@@ -142,9 +138,7 @@ func TestFateIsTheTableOfThePage(t *testing.T) {
 		testkit.Must(t, err)
 		for j, outcome := range row.outcomes {
 			want := row.fates[min(j, len(row.fates)-1)]
-			if got := rules.FateOf(declared.Classify(outcome), rules.Ending{}); got != want {
-				t.Errorf("%s: %+v has fate %d, want %d", row.handler, outcome, got, want)
-			}
+			testkit.Equal(t, rules.FateOf(declared.Classify(outcome), rules.Ending{}), want, "%s: %+v has fate", row.handler, outcome)
 			if !strings.Contains(lines[i], says[want]) {
 				t.Errorf("the page says %s, want %q", lines[i], says[want])
 			}
@@ -161,9 +155,7 @@ func TestUnknownOutcomesAbandon(t *testing.T) {
 			failure.ClassCache: rules.Keep, failure.ClassDeleteKey: rules.Abandon,
 			failure.ClassRetryable: rules.Abandon, failure.ClassUncertain: rules.Abandon,
 		} {
-			if got := rules.FateOf(class, end); got != want {
-				t.Errorf("%v after %+v has fate %d, want %d", class, end, got, want)
-			}
+			testkit.Equal(t, rules.FateOf(class, end), want, "%v after %+v has fate", class, end)
 		}
 	}
 }
@@ -178,8 +170,6 @@ func TestEventOf(t *testing.T) {
 		event.Retryable: {rules.Release, failure.ClassRetryable},
 		event.DeleteKey: {rules.Release, failure.ClassDeleteKey},
 	} {
-		if got := rules.EventOf(from.fate, from.class); got != want {
-			t.Errorf("%+v is %s, want %s", from, got, want)
-		}
+		testkit.Equal(t, rules.EventOf(from.fate, from.class), want, "%+v", from)
 	}
 }

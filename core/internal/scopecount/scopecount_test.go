@@ -27,9 +27,7 @@ func TestCountAsBytes(t *testing.T) {
 	if a, _ := read.Admit(now, storage.Place{Token: storage.NewToken()}, time.Second, limit); a.Reached != storage.ReachedInFlight {
 		t.Errorf("Admit of the read count returned %+v", a)
 	}
-	if got, want := read.End(), now+time.Minute.Microseconds(); got != want {
-		t.Errorf("the count ends at %d, want %d", got, want)
-	}
+	testkit.Equal(t, read.End(), now+time.Minute.Microseconds(), "the end of the count")
 	wholes := 0
 	for size := range text {
 		if _, err := scopecount.Parse(text[:size]); err == nil {
@@ -38,9 +36,7 @@ func TestCountAsBytes(t *testing.T) {
 			t.Errorf("%d bytes: %v", size, err)
 		}
 	}
-	if wholes != 3 { // none, without places, and with one
-		t.Errorf("%d beginnings are counts, want 3", wholes)
-	}
+	testkit.Equal(t, wholes, 3, "beginnings that are counts")
 }
 
 // A window of a clock that was set back by a day does not last for a day.

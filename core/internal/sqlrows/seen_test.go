@@ -3,6 +3,8 @@ package sqlrows
 import (
 	"fmt"
 	"testing"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // Each key that this process has seen lately saves an INSERT that adds no row. Keys whose
@@ -18,8 +20,6 @@ func TestSeenRemembersTheNewestKeys(t *testing.T) {
 				forgotten++
 			}
 		}
-		if want := map[bool]int{true: newest}[round == 0]; forgotten != want {
-			t.Errorf("in round %d %d of %d keys were new, want %d", round, forgotten, newest, want)
-		}
+		testkit.Equal(t, forgotten, map[bool]int{true: newest}[round == 0], "new keys in round %d of %d keys", round, newest)
 	}
 }

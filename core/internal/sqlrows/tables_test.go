@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/oncekey/oncekey/core/internal/schema"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 var databases = []Tables{PostgreSQLTables(), MySQLTables(), SQLiteTables()}
@@ -23,9 +24,7 @@ func TestExpectedColumns(t *testing.T) {
 			names = append(names, c.Name)
 		}
 		slices.Sort(names)
-		if !slices.Equal(names, written) {
-			t.Errorf("%s: the columns are %q, want %q", d.Database, names, written)
-		}
+		testkit.EqualSlices(t, names, written, "%s: the columns", d.Database)
 	}
 }
 
