@@ -204,14 +204,10 @@ func TestAuditCallsOnlyGuards(t *testing.T) {
 	r.With(func(next http.Handler) http.Handler { built++; return next }).Post("/payments", func(http.ResponseWriter, *http.Request) { t.Error("the handler ran") })
 	before := built
 	idemchi.Audit(r, idemchi.New(e))
-	if built != before {
-		t.Error("Audit built a stranger's middleware")
-	}
+	testkit.Equal(t, built, before, "Audit built a stranger's middleware")
 	router := gin.New()
 	router.ContextWithFallback = true
 	router.Use(func(*gin.Context) { t.Error("the middleware ran") })
 	router.POST("/payments", func(*gin.Context) { t.Error("the handler ran") })
-	if report := idemgin.Audit(router, idemgin.New(e)); len(report.Warnings) != 1 {
-		t.Errorf("got %+v", report)
-	}
+	testkit.Equal(t, len(idemgin.Audit(router, idemgin.New(e)).Warnings), 1, "warnings")
 }

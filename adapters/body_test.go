@@ -12,6 +12,7 @@ import (
 	"testing/iotest"
 
 	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -100,9 +101,7 @@ func TestClaimedLengthIsBelieved(t *testing.T) {
 		body := new(endless)
 		s.refuses(payment("k", func(r *http.Request) { r.Body, r.ContentLength = body, 1<<40 }),
 			http.StatusRequestEntityTooLarge, problem.BodyTooLarge)
-		if body.read != 0 {
-			t.Errorf("%d bytes were read", body.read)
-		}
+		testkit.Equal(t, body.read, 0, "bytes that were read")
 	})
 }
 

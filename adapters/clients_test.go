@@ -178,9 +178,7 @@ func TestProblemsNameNoInternalState(t *testing.T) {
 		if err := json.Unmarshal(answer.Body.Bytes(), &members); err != nil {
 			t.Fatalf("%v in %s", err, answer.Body)
 		}
-		if got := slices.Sorted(maps.Keys(members)); !slices.Equal(got, want) {
-			t.Errorf("members are %v, want %v", got, want)
-		}
+		testkit.EqualSlices(t, slices.Sorted(maps.Keys(members)), want, "the members")
 		for _, word := range []string{
 			"lease", "lock", "token", "fingerprint", "sha256", "refused", "no such user", // internal
 			"not started", "before it took effect", "belong to somebody", "has finished", "took effect,", // not known

@@ -81,13 +81,9 @@ func TestCompressionInside(t *testing.T) {
 	for _, first := range codings {
 		onCase(t, first, everyRouter, func(t *testing.T, m mounting) {
 			s := m.start(t, program{inside: []middleware{compressing}, handler: paying})
-			if got := readable(t, s.do(payment("k", accepting(first))), first); got != body {
-				t.Errorf("the client got %q", got)
-			}
+			testkit.Equal(t, readable(t, s.do(payment("k", accepting(first))), first), body, "the body")
 			for _, again := range codings {
-				if got := readable(t, s.replays(payment("k", accepting(again))), again); got != body {
-					t.Errorf("after %q, %q got %q", first, again, got)
-				}
+				testkit.Equal(t, readable(t, s.replays(payment("k", accepting(again))), again), body, "the body after %q, %q", first, again)
 			}
 		})
 	}
@@ -142,9 +138,7 @@ func TestCompressionOutside(t *testing.T) {
 				if accepts == "gzip" && got.Header().Get("Content-Encoding") != "gzip" {
 					t.Errorf("%d was not compressed", got.Code)
 				}
-				if isReplay(got) != isReplay(want) {
-					t.Errorf("the marker is %v, want %v", isReplay(got), isReplay(want))
-				}
+				testkit.Equal(t, isReplay(got), isReplay(want), "the marker")
 			}
 			if got := readable(t, s.replays(payment("k")), ""); got != plain.replays(payment("k")).Body.String() {
 				t.Errorf("a client that accepts no coding got %q", got)

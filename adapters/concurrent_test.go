@@ -56,9 +56,7 @@ func TestConcurrentDuplicatesAreTurnedAway(t *testing.T) {
 				t.Errorf("got %d %s", answer.Code, answer.Body)
 			}
 		}
-		if first != 1 {
-			t.Errorf("%d first responses, want 1", first)
-		}
+		testkit.Equal(t, first, 1, "first responses")
 	}))
 }
 
@@ -77,9 +75,7 @@ func TestConcurrentDuplicatesWait(t *testing.T) {
 				replays++
 			}
 		}
-		if replays != crowd-1 {
-			t.Errorf("%d replays, want %d", replays, crowd-1)
-		}
+		testkit.Equal(t, replays, crowd-1, "replays")
 	}))
 }
 
@@ -274,9 +270,7 @@ func TestMaxRun(t *testing.T) {
 			if answer.Code != http.StatusServiceUnavailable || code != problem.HandlerCancelled || retry != "1" {
 				t.Errorf("got %d %s %v, want 503 handler_cancelled", answer.Code, answer.Body, answer.Header())
 			}
-			if took := time.Since(began); took != 3*time.Second {
-				t.Errorf("the response came after %v, want 3s", took)
-			}
+			testkit.Equal(t, time.Since(began), 3*time.Second, "the time until the response")
 		}
 	}))
 }

@@ -44,9 +44,7 @@ func TestDeclarationsThatAreWrong(t *testing.T) {
 				t.Errorf("panicked with %q, want %q", said, want)
 			}
 		}
-		if said := panicOf(func() { declare(policy.TTLHours(48)) }); said != "" {
-			t.Errorf("a good policy panicked with %q", said)
-		}
+		testkit.Equal(t, panicOf(func() { declare(policy.TTLHours(48)) }), "", "a good policy panicked with")
 	})
 }
 
@@ -75,9 +73,7 @@ func TestPlacesOfDeclarations(t *testing.T) {
 	routes := engine.Routes()
 	for i, below := range []int{1, 2, 3, 4, 7, 8, 9, 10} {
 		want := fmt.Sprintf("adapters/declare_test.go:%d", line+below)
-		if got := routes[i].DeclaredAt(); got != want {
-			t.Errorf("route %d is declared at %s, want %s", i, got, want)
-		}
+		testkit.Equal(t, routes[i].DeclaredAt(), want, "route %d is declared at", i)
 	}
 }
 

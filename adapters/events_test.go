@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -145,9 +144,7 @@ func TestEndpointsOfMountedGroups(t *testing.T) {
 				"chi": {"[POST /v1/payments POST /v1/files/*]", "[POST /v1/orders/{id}]", "[POST /v1/mounted]", "[POST /v1/refunds:all]"},
 				"gin": {"[POST /v1/payments POST /v1/files/*rest]", "[POST /v1/orders/:id]", "[POST /v1/mounted/]", "[POST /v1/refunds:all]"},
 			}[name]
-			if !slices.Equal(got, want) {
-				t.Errorf("the endpoints are %q, want %q", got, want)
-			}
+			testkit.EqualSlices(t, got, want, "the endpoints")
 		})
 	}
 }
@@ -186,8 +183,6 @@ func TestEndpointOfAPathWithASpace(t *testing.T) {
 	s := everywhere(t, func(e *core.Engine) http.Handler { return e.Handler(http.HandlerFunc(created)) })
 	s.do(post("/a%20b", "k", amount))
 	for _, event := range s.events.all {
-		if event.endpoint != "POST /*" {
-			t.Errorf("the endpoint of %q is %q, want POST /*", event.result, event.endpoint)
-		}
+		testkit.Equal(t, event.endpoint, "POST /*", "the endpoint of %q", event.result)
 	}
 }

@@ -190,9 +190,7 @@ func TestHijackedConnectionAndItsContext(t *testing.T) {
 		}})
 		client := serveService(s)
 		conn, _, answer := client.dial(t.Context())
-		if answer.StatusCode != http.StatusAccepted {
-			t.Errorf("got %d", answer.StatusCode)
-		}
+		testkit.Equal(t, answer.StatusCode, http.StatusAccepted, "answer.StatusCode")
 		conn.Close()
 		<-(<-contexts).Done()
 		client.conflicts(problem.NotReplayable)

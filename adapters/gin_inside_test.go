@@ -45,7 +45,5 @@ func TestGinInsideTheGuardStreams(t *testing.T) {
 			t.Errorf("got %d %q, want %d", response.StatusCode, body, want)
 		}
 	}
-	if runs.Load() != 1 {
-		t.Errorf("the handler ran %d times, want once", runs.Load())
-	}
+	testkit.Equal(t, runs.Load(), 1, "runs of the handler")
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // gzipped compresses every response that has a body, as gzhttp and gin-contrib/gzip do.
@@ -120,9 +121,7 @@ var rewriting = map[string]struct {
 		},
 		read: func(t *testing.T, answer *httptest.ResponseRecorder) string {
 			t.Helper()
-			if tag := answer.Result().Header.Get("Etag"); tag != tagOf(answer.Body.Bytes()) {
-				t.Errorf("got %d with the tag %q", answer.Code, tag)
-			}
+			testkit.Equal(t, answer.Result().Header.Get("Etag"), tagOf(answer.Body.Bytes()), "got %d with the tag", answer.Code)
 			return answer.Body.String()
 		},
 	},

@@ -202,9 +202,7 @@ func TestEndOfTheRunOnGinsContext(t *testing.T) {
 			}, policy.MaxRun(time.Minute)))
 		})
 		s.do(payment("k"))
-		if want := map[bool]int{false: 1, true: 0}[fallback]; s.events.warned != want {
-			t.Errorf("got %d warnings, want %d", s.events.warned, want)
-		}
+		testkit.Equal(t, s.events.warned, map[bool]int{false: 1, true: 0}[fallback], "warnings")
 	})
 }
 
@@ -223,16 +221,12 @@ func TestWarningAboutGinsContext(t *testing.T) {
 	} {
 		s.do(silent)
 	}
-	if s.events.warned != 0 {
-		t.Errorf("got %d warnings before the first run", s.events.warned)
-	}
+	testkit.Equal(t, s.events.warned, 0, "warnings before the first run")
 	for _, key := range []string{"a", "a", "b", "c"} {
 		s.do(payment(key))
 		s.do(post("/refunds", key, amount))
 	}
-	if s.events.warned != 1 {
-		t.Errorf("got %d warnings, want 1", s.events.warned)
-	}
+	testkit.Equal(t, s.events.warned, 1, "warnings")
 }
 
 // Case 81: the warning is a line of the log, and names the setting.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +13,7 @@ import (
 	idemgin "github.com/oncekey/oncekey/adapters/gin"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // startGin runs a gin program that declares its routes itself.
@@ -157,9 +157,7 @@ func TestGinWriterStateAfterHijack(t *testing.T) {
 		var bare, guarded []string
 		serve(t, m.bare(states(&bare)), false).send(http.MethodPost)
 		serveService(m.start(t, states(&guarded))).send(http.MethodPost)
-		if !slices.Equal(guarded, bare) {
-			t.Errorf("guarded %v, want %v", guarded, bare)
-		}
+		testkit.EqualSlices(t, guarded, bare, "the guarded events")
 	})
 }
 

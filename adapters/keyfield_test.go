@@ -13,6 +13,7 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -51,9 +52,7 @@ func TestKeyField(t *testing.T) {
 		s.replays(post("/payments", "k", first))
 		s.refuses(body(`{"amount":2,"request_id":"k"}`), http.StatusUnprocessableEntity, problem.KeyReused)
 		s.runsAgain(body(`{"amount":1,"request_id":"j"}`))
-		if read[0] != first {
-			t.Errorf("the handler read %q, want the whole body", read[0])
-		}
+		testkit.Equal(t, read[0], first, "the handler read")
 	})
 }
 

@@ -69,12 +69,8 @@ func TestMarksThatDoNotCount(t *testing.T) {
 	onEveryRouter(t, func(t *testing.T, m mounting) {
 		marks := func(t *testing.T, when string, ctx context.Context, want bool) {
 			t.Helper()
-			if got := failure.MarkRetryable(ctx); got != want {
-				t.Errorf("%s: MarkRetryable returned %t", when, got)
-			}
-			if got := failure.MarkExecuted(ctx); got != want {
-				t.Errorf("%s: MarkExecuted returned %t", when, got)
-			}
+			testkit.Equal(t, failure.MarkRetryable(ctx), want, "%s: MarkRetryable returned", when)
+			testkit.Equal(t, failure.MarkExecuted(ctx), want, "%s: MarkExecuted returned", when)
 		}
 		var kept context.Context
 		s := m.start(t, program{
@@ -104,9 +100,7 @@ func TestHandlerReadsItsRun(t *testing.T) {
 	onEveryRouter(t, func(t *testing.T, m mounting) {
 		var charge []string
 		s := m.start(t, program{scope: user, pattern: "/payments/{id}", handler: func(w http.ResponseWriter, r *http.Request) {
-			if key := core.KeyFrom(r.Context()); key != `a"b` {
-				t.Errorf("the key is %q", key)
-			}
+			testkit.Equal(t, core.KeyFrom(r.Context()), `a"b`, "the key")
 			if lease, ok := core.LeaseFrom(r.Context()); !ok || lease.Attempt != 1 || lease.LockTTL != policy.DefaultLockTTL {
 				t.Errorf("the lease is %+v, %t", lease, ok)
 			}
@@ -162,9 +156,7 @@ func TestMarksOnGinsContext(t *testing.T) {
 					}, g.Handle(func(c *gin.Context) {
 						ctx, cancel := derive(c)
 						defer cancel()
-						if key := core.KeyFrom(ctx); key != "k" {
-							t.Errorf("the key is %q", key)
-						}
+						testkit.Equal(t, core.KeyFrom(ctx), "k", "the key")
 						if lease, ok := core.LeaseFrom(ctx); !ok || lease.Attempt != 1 {
 							t.Errorf("the lease is %+v, %t", lease, ok)
 						}
@@ -213,9 +205,7 @@ func TestGinErrors(t *testing.T) {
 				return
 			}
 			s.runsAgain(payment("k"))
-			if freed := s.events.of(event.Retryable); freed[0].reason != row.reason {
-				t.Errorf("the reason is %q, want %q", freed[0].reason, row.reason)
-			}
+			testkit.Equal(t, s.events.of(event.Retryable)[0].reason, row.reason, "the reason")
 		})
 	}
 }

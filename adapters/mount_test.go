@@ -243,9 +243,7 @@ func TestMountTellsChiPatternsApart(t *testing.T) {
 		return router
 	})
 	for path, want := range map[string]string{"/things/17": "number", "/things/abc": "word", "/things/A-1": "any", "/things/x/y": "rest"} {
-		if got := s.do(post(path, "k", amount)).Body.String(); got != want {
-			t.Errorf("%s is served by %s, want %s", path, got, want)
-		}
+		testkit.Equal(t, s.do(post(path, "k", amount)).Body.String(), want, "the server of %s", path)
 		s.replays(post(path, "k", amount))
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -156,9 +157,7 @@ func TestObserveKeepsResponses(t *testing.T) {
 				t.Errorf("got %d %v %s, want the unguarded response %d %v %s", got.Code, got.Header(), got.Body, want.Code, want.Header(), want.Body)
 			}
 		}
-		if runs := s.runs.Load(); runs != 3 {
-			t.Errorf("it ran %d times, want 3", runs)
-		}
+		testkit.Equal(t, s.runs.Load(), 3, "runs of the handler")
 		wantResults(t, s, event.Execute, event.Completed, event.Replay, event.Replay)
 	})
 }
@@ -169,9 +168,7 @@ func wantResults(t *testing.T, s *service, want ...event.Result) {
 	for _, event := range s.events.all {
 		got = append(got, event.result)
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("the events are %q, want %q", got, want)
-	}
+	testkit.EqualSlices(t, got, want, "the events")
 }
 
 // A handler's marks count in the reported events: through the context, and on gin through

@@ -11,6 +11,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -111,9 +112,7 @@ func TestHeadersThatAreNotReplayed(t *testing.T) {
 				w.WriteHeader(http.StatusCreated)
 			}})
 			first, replay := s.do(payment("k")), s.replays(payment("k"))
-			if got := first.Result().Header[name]; !slices.Equal(got, []string{"first", "second"}) {
-				t.Errorf("first sent with %q", got)
-			}
+			testkit.EqualSlices(t, first.Result().Header[name], []string{"first", "second"}, "first sent with")
 			want := http.Header{"Location": {"/payments/17"}, marker: {"true"}}
 			if got := replay.Result().Header; !equalHeaders(got, want) {
 				t.Errorf("replayed with %v, want %v", got, want)
@@ -142,9 +141,7 @@ func TestNominatedHeadersAreNotReplayed(t *testing.T) {
 						handler: then(set(name, row.connection...), set(spelled, "a", "b"), set("X-Kept", "yes"), created),
 					})
 					first, replay := s.do(payment("k")), s.replays(payment("k"))
-					if got := first.Result().Header[spelled]; !slices.Equal(got, []string{"a", "b"}) {
-						t.Errorf("first sent with %q", got)
-					}
+					testkit.EqualSlices(t, first.Result().Header[spelled], []string{"a", "b"}, "first sent with")
 					want := http.Header{"Location": {"/payments/17"}, "X-Kept": {"yes"}, marker: {"true"}}
 					if got := replay.Result().Header; !equalHeaders(got, want) {
 						t.Errorf("replayed with %v, want %v", got, want)

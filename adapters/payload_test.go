@@ -8,6 +8,7 @@ import (
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -163,9 +164,7 @@ func TestRedactedNamesInAnotherSpelling(t *testing.T) {
 			},
 		})
 		s.runsAgain(payment("k"))
-		if got := s.replays(payment("k")).Body.String(); got != `{"id":1,"card":{}}` {
-			t.Errorf("the replay is %s", got)
-		}
+		testkit.Equal(t, s.replays(payment("k")).Body.String(), `{"id":1,"card":{}}`, "the replay")
 	})
 }
 
@@ -188,15 +187,11 @@ func TestFormOfTooManyFields(t *testing.T) {
 			},
 		})
 		s.runsAgain(post("/payments", "few", "nonce=1&a=1&b=1", ofForm))
-		if fields != 3 {
-			t.Errorf("the handler reads %d fields, want 3", fields)
-		}
+		testkit.Equal(t, fields, 3, "fields that the handler reads")
 		s.replays(post("/payments", "few", "b=1&nonce=2&a=1", ofForm))
 
 		s.runsAgain(post("/payments", "many", "nonce=1"+rest, ofForm))
-		if fields != 0 {
-			t.Errorf("the handler reads %d fields of too many, want none", fields)
-		}
+		testkit.Equal(t, fields, 0, "fields that the handler reads")
 		s.replays(post("/payments", "many", "nonce=1"+rest, ofForm))
 		s.refuses(post("/payments", "many", "nonce=2"+rest, ofForm), http.StatusUnprocessableEntity, problem.KeyReused)
 		s.refuses(post("/payments", "many", "nonce=1"+rest+"&", ofForm), http.StatusUnprocessableEntity, problem.KeyReused)

@@ -74,16 +74,12 @@ func TestHeadersOfProblems(t *testing.T) {
 
 func checkProblemHeader(t *testing.T, answer *httptest.ResponseRecorder, code string, temporary bool) {
 	t.Helper()
-	if got := answer.Header().Get("Cache-Control"); got != "no-store" {
-		t.Errorf("%s has Cache-Control %q, want no-store", code, got)
-	}
+	testkit.Equal(t, answer.Header().Get("Cache-Control"), "no-store", "%s: Cache-Control", code)
 	want := ""
 	if temporary {
 		want = "1"
 	}
-	if got := answer.Header().Get("Retry-After"); got != want {
-		t.Errorf("%s has Retry-After %q, want %q", code, got, want)
-	}
+	testkit.Equal(t, answer.Header().Get("Retry-After"), want, "%s: Retry-After", code)
 	if own := answer.Header().Get("X-Code"); own != "" && (answer.Body.String() != "0s") != temporary {
 		t.Errorf("the writer of %s was given RetryAfter %s", own, answer.Body)
 	}
@@ -123,9 +119,7 @@ func (s *service) echoes(r *http.Request) {
 			got = append(got, values...)
 		}
 	}
-	if !slices.Equal(got, want) {
-		s.Errorf("a response with status %d sends the keys %q back, want %q", answer.Code, got, want)
-	}
+	testkit.EqualSlices(s, got, want, "the keys that a response with status %d sends back", answer.Code)
 }
 
 // With WithKeyEcho every response has the key: the handler's own, in all the forms in which a

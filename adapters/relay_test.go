@@ -135,9 +135,7 @@ func TestRelayedResponseThatIsCut(t *testing.T) {
 		handler := relaying(t, then(created, flush, aborting))
 		s := m.start(t, program{handler: handler, inside: []middleware{tellingOfPanics}})
 		client := serveService(s)
-		if answer := client.send(http.MethodPost); answer.Status != http.StatusCreated {
-			t.Errorf("got %+v, want the 201 that had begun", answer)
-		}
+		testkit.Equal(t, client.send(http.MethodPost).Status, http.StatusCreated, "client.send(http.MethodPost).Status")
 		client.conflicts(problem.NotReplayable)
 		s.ran(1)
 	}

@@ -168,17 +168,13 @@ func (s *service) try(r *http.Request) (answer *httptest.ResponseRecorder, panic
 // ran expects this number of runs so far.
 func (s *service) ran(times int64) {
 	s.Helper()
-	if runs := s.runs.Load(); runs != times {
-		s.Errorf("the handler ran %d times, want %d", runs, times)
-	}
+	testkit.Equal(s, s.runs.Load(), times, "runs of the handler")
 }
 
 // claimed expects this number of claims so far.
 func (s *service) claimed(times int64) {
 	s.Helper()
-	if claims := s.store.acquires.Load(); claims != times {
-		s.Errorf("the store was asked %d times, want %d", claims, times)
-	}
+	testkit.Equal(s, s.store.acquires.Load(), times, "calls of the store")
 }
 
 // reported expects this number of events with a result, and the code in the first, if one is

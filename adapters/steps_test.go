@@ -10,6 +10,7 @@ import (
 
 	idemgin "github.com/oncekey/oncekey/adapters/gin"
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -42,9 +43,7 @@ func TestStepsOfRequestsThatPass(t *testing.T) {
 			for range 2 {
 				s.runsAgain(payment("k", row.changes...))
 			}
-			if calls != 2 {
-				t.Errorf("the function was called %d times, want 2", calls)
-			}
+			testkit.Equal(t, calls, 2, "calls of the function")
 		})
 	}
 }
@@ -60,9 +59,7 @@ func TestStepOfAnUnguardedMethod(t *testing.T) {
 			}
 		}})
 		s.runsAgain(payment("k"))
-		if calls != 0 {
-			t.Error("the function was called")
-		}
+		testkit.Equal(t, calls, 0, "the function was called")
 	})
 }
 
@@ -93,9 +90,7 @@ func TestStepsOnGinsContext(t *testing.T) {
 							return 1, nil
 						})
 						ran = true
-						if (err != nil) != (how == "already cancelled") {
-							t.Errorf("Step returned %v", err)
-						}
+						testkit.Equal(t, err != nil, how == "already cancelled", "Step returned %v", err)
 					}))
 				})
 				if s.do(payment("k")); !ran {

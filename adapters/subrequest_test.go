@@ -92,9 +92,7 @@ func TestSubRequestInAGuardedHandler(t *testing.T) {
 		for range 2 {
 			s.do(post("/v1/batch", "k", amount))
 		}
-		if paid != 2 {
-			t.Errorf("the parts ran %d times in two attempts, want once each", paid)
-		}
+		testkit.Equal(t, paid, 2, "runs of the parts")
 	})
 }
 

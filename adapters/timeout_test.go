@@ -134,9 +134,7 @@ func TestTimeoutOutsideOnASharedContext(t *testing.T) {
 				var late atomic.Int64
 				testkit.Concurrently(operations, func(n int) { late.Add(s.finishes(n)) })
 				for n := range operations {
-					if times := effects[n].Load(); times != 1 {
-						t.Errorf("operation %d took effect %d times", n, times)
-					}
+					testkit.Equal(t, effects[n].Load(), 1, "effects of operation %d", n)
 				}
 				if late.Load() < operations/5 {
 					t.Errorf("%d requests were too late: the test has no effect", late.Load())
@@ -180,9 +178,7 @@ func TestTimeoutHandlerInsideOfChi(t *testing.T) {
 		time.Sleep(2 * timeLimit) //nolint:forbidigo // in a bubble
 		s.ran(operations)
 		for _, event := range s.events.of(event.Completed) {
-			if event.route != "/payments" {
-				t.Errorf("an event is of the route %q", event.route)
-			}
+			testkit.Equal(t, event.route, "/payments", "an event is of the route")
 		}
 		for n := range operations {
 			s.replays(payment(fmt.Sprintf("k%d", n)))

@@ -222,9 +222,7 @@ func TestEndlessUpload(t *testing.T) {
 			answer, err := client.Client().Do(request)
 			if err == nil {
 				defer answer.Body.Close()
-				if answer.StatusCode != http.StatusRequestEntityTooLarge {
-					t.Errorf("got %d, want 413", answer.StatusCode)
-				}
+				testkit.Equal(t, answer.StatusCode, http.StatusRequestEntityTooLarge, "answer.StatusCode")
 			} else if opError := new(net.OpError); !errors.As(err, &opError) && !errors.Is(err, io.EOF) {
 				t.Logf("the client got %v", err)
 			}

@@ -222,9 +222,7 @@ func TestMountedWith(t *testing.T) {
 	})
 	s.runsAgain(post("/v1/payments", "k", amount))
 	s.replays(post("/v1/payments", "k", amount))
-	if n := passed.Load(); n != 1 {
-		t.Errorf("the middleware ran %d times for one run, want 1", n)
-	}
+	testkit.Equal(t, passed.Load(), 1, "runs of the middleware")
 }
 
 // A row whose path middleware inside the table sends to another row guards the request,

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // An invalid status is a bug in the handler, and panics as without a guard.
@@ -122,9 +124,7 @@ func TestFlushThatIsNotSupported(t *testing.T) {
 	onEveryRouter(t, func(t *testing.T, m mounting) {
 		s := m.start(t, program{outside: []middleware{plain}, handler: then(created, flush, write("!"))})
 		first := s.do(payment("k"))
-		if first.Body.String() != `{"id":17}!` {
-			t.Errorf("the client got %q", first.Body)
-		}
+		testkit.Equal(t, first.Body.String(), `{"id":17}!`, "the client's body")
 		s.replays(payment("k"))
 	})
 }

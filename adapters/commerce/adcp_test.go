@@ -53,9 +53,7 @@ func (s *shop) expectError(r *http.Request, code, recovery string, more ...strin
 			s.Errorf("%v has no %s", got, name)
 		}
 	}
-	if s.runs.Load() != before {
-		s.Error("a handler ran")
-	}
+	testkit.Equal(s, s.runs.Load(), before, "a handler ran")
 	return got
 }
 
@@ -66,9 +64,7 @@ func TestAdCPKeyIsRequired(t *testing.T) {
 		s := start(t, adcpEndpoints(create(http.StatusOK)))
 		for _, body := range []string{`{}`, `{"idempotency_key":null}`, buy("short", ""), buy("sixteen characters", ""), `{"idempotency_key":{}}`, `{"packages":[{"idempotency_key":"` + adcpKey + `"}]}`, ``} {
 			got := s.expectError(post(buys, "", body), "INVALID_REQUEST", "correctable", "field")
-			if got["field"] != "idempotency_key" {
-				t.Errorf("%s: got %v", body, got)
-			}
+			testkit.Equal(t, got["field"], "idempotency_key", "%s: the field of %v", body, got)
 		}
 		s.expectError(post(buys, adcpKey, `{}`), "INVALID_REQUEST", "correctable", "field") // the header alone
 	})
@@ -86,9 +82,7 @@ func TestAdCPReplay(t *testing.T) {
 		first := s.runsOnce(post(buys, "", buy(adcpKey, "")))
 		status = "completed"
 		again := s.answers(post(buys, "", buy(adcpKey, "")), http.StatusOK, first.Body.String())
-		if again.Header().Get("X-Idempotent-Replay") != "true" {
-			t.Errorf("a replay has the header %v", again.Header())
-		}
+		testkit.Equal(t, again.Header().Get("X-Idempotent-Replay"), "true", "a replay has the header %v", again.Header())
 	})
 }
 
@@ -177,17 +171,13 @@ func TestAdCPExpiry(t *testing.T) {
 func TestAdCPWindow(t *testing.T) {
 	t.Parallel()
 	profile := commerce.AdCP()
-	if declared := profile.Policy.TTL - time.Minute; declared != 24*time.Hour {
-		t.Errorf("the window is %v", declared)
-	}
+	testkit.Equal(t, profile.Policy.TTL-time.Minute, 24*time.Hour, "the window")
 	for hours, want := range map[int]bool{0: false, 1: true, 168: true, 169: false} {
 		declared, err := policy.New(policy.From(profile.Policy), policy.TTL(max(time.Duration(hours)*time.Hour, time.Minute)))
 		if err == nil {
 			err = profile.Check(&declared)
 		}
-		if (err == nil) != want {
-			t.Errorf("a window of %d hours: %v", hours, err)
-		}
+		testkit.Equal(t, err == nil, want, "a window of %d hours is valid (%v)", hours, err)
 	}
 }
 
@@ -285,9 +275,7 @@ func TestAdCPFloodOfKeys(t *testing.T) {
 						t.Fatalf("got %v, want retry_after 60", got)
 					}
 				}
-				if n := store.Len(); n != kept {
-					t.Errorf("the store has %d records after the flood, %d before", n, kept)
-				}
+				testkit.Equal(t, store.Len(), kept, "records after the flood")
 				replay := s.do(post(buys, "", buy(adcpKey+"-0", "")))
 				if replay.Code != http.StatusOK || replay.Header().Get("X-Idempotent-Replay") != "true" {
 					t.Errorf("a replay got %d %s", replay.Code, replay.Body)

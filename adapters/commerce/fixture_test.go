@@ -172,9 +172,7 @@ func (s *shop) answers(r *http.Request, status int, body string) *httptest.Respo
 	if w.Code != status || w.Body.String() != body {
 		s.Errorf("%s %s under %q got %d %s\nwant %d %s", r.Method, r.URL, r.Header["Idempotency-Key"], w.Code, w.Body, status, body)
 	}
-	if ran := s.runs.Load() - before; ran != 0 {
-		s.Errorf("%s %s ran %d handlers, want none", r.Method, r.URL, ran)
-	}
+	testkit.Equal(s, s.runs.Load()-before, 0, "runs of %s %s", r.Method, r.URL)
 	return w
 }
 

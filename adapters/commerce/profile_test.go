@@ -159,9 +159,7 @@ func TestProfileIsPlain(t *testing.T) {
 		return check(p)
 	}
 	engine := newEngine(t, profile)
-	if engine.ReplayHeader() != "X-Idempotent-Replay" {
-		t.Errorf("the replay header is %s", engine.ReplayHeader())
-	}
+	testkit.Equal(t, engine.ReplayHeader(), "X-Idempotent-Replay", "the replay header")
 	if _, err := engine.Route(policy.From(profile.Policy), policy.Required(false)); err != nil {
 		t.Error(err)
 	}

@@ -128,9 +128,7 @@ func TestUCPInProgress(t *testing.T) {
 		s.meets(post(checkouts, strong, lines), began, end, func() {
 			w := s.answers(post(checkouts, strong, lines), http.StatusConflict,
 				`{"code":"in_progress","content":"`+problem.New(problem.InProgress, "").Detail+`"}`)
-			if w.Header().Get("Retry-After") != "1" {
-				t.Errorf("the 409 has the header %v", w.Header())
-			}
+			testkit.Equal(t, w.Header().Get("Retry-After"), "1", "the 409 has the header %v", w.Header())
 			s.answers(post(checkouts, strong, `{}`), http.StatusConflict, ucpConflict)
 		})
 	})

@@ -65,9 +65,7 @@ func TestResponsesAndErrors(t *testing.T) {
 			t.Errorf("got %v %v", r.Status, r.Metadata)
 		}
 	}
-	if got := messages.Load(); got != 2 {
-		t.Errorf("the outer interceptor saw %d messages, want 2", got)
-	}
+	testkit.Equal(t, messages.Load(), 2, "messages that the outer interceptor saw")
 }
 
 // A replay has the metadata of the first response also where an interceptor outside of the
@@ -132,9 +130,7 @@ func TestGet(t *testing.T) {
 			t.Errorf("got %v %v", r.Status, r.Metadata)
 		}
 	}
-	if !slices.Equal(methods, []string{http.MethodGet, http.MethodGet}) {
-		t.Errorf("the handler saw %v, want two calls over GET", methods)
-	}
+	testkit.EqualSlices(t, methods, []string{http.MethodGet, http.MethodGet}, "the methods that the handler saw")
 }
 
 // The engine's records of a middleware for HTTP and of the interceptor would not be the

@@ -66,9 +66,7 @@ func TestMountPrintsRoutesOnce(t *testing.T) {
 			t.Errorf("%s is printed %d times:\n%s", pattern, times, &printed)
 		}
 	}
-	if gin.Mode() != gin.DebugMode {
-		t.Errorf("gin is left in %s mode", gin.Mode())
-	}
+	testkit.Equal(t, gin.Mode(), gin.DebugMode, "the mode in which gin is left")
 }
 
 // Case 69: a time-out package outside a policy is an error, and a function with such a

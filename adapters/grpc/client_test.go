@@ -130,12 +130,8 @@ func TestKeysOfCalls(t *testing.T) {
 	if a, b := keyOf(t.Context(), rpctest.Pay), keyOf(t.Context(), rpctest.Pay); a == b || !isTimed(a) || !isTimed(b) || firstSent != nil {
 		t.Errorf("two calls had the keys %q and %q, and %q", a, b, firstSent)
 	}
-	if key := keyOf(metadata.AppendToOutgoingContext(t.Context(), "idempotency-key", "own"), rpctest.Pay); key != "own" {
-		t.Errorf("the caller's key became %q", key)
-	}
-	if key := keyOf(t.Context(), rpctest.Find); key != "" {
-		t.Errorf("a read has the key %q", key)
-	}
+	testkit.Equal(t, keyOf(metadata.AppendToOutgoingContext(t.Context(), "idempotency-key", "own"), rpctest.Pay), "own", "the caller's key")
+	testkit.Equal(t, keyOf(t.Context(), rpctest.Find), "", "the key of a read")
 	engine := rpctest.NewEngine(t, memstore.New(), core.SharedScope)
 	outer := "k"
 	derived := func(name string) (key string) {

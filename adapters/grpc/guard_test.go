@@ -60,9 +60,7 @@ func TestSendHeader(t *testing.T) {
 		if err := grpc.SendHeader(ctx, metadata.Pairs("x-header", "1")); err != nil {
 			t.Error(err)
 		}
-		if err := grpc.SetHeader(ctx, metadata.Pairs("x-header", "2")); status.Code(err) != codes.Internal {
-			t.Errorf("SetHeader after SendHeader: %v", err)
-		}
+		testkit.Equal(t, status.Code(grpc.SetHeader(ctx, metadata.Pairs("x-header", "2"))), codes.Internal, "SetHeader after SendHeader")
 		if core.KeyFrom(ctx) == "released" {
 			return nil, failure.Retryable(status.Error(codes.NotFound, "no"))
 		}
@@ -116,9 +114,7 @@ func TestPanicContinues(t *testing.T) {
 	for range 2 {
 		func() {
 			defer func() {
-				if got := recover(); got != "the value" {
-					t.Errorf("recovered %v", got)
-				}
+				testkit.Equal(t, recover(), "the value", "the panic")
 			}()
 			_, _ = guard.Intercept(ctx, &shop.PayRequest{}, info, func(context.Context, any) (any, error) {
 				runs++

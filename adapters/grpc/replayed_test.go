@@ -16,6 +16,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -59,7 +60,5 @@ func TestClosedConnectionIsFinal(t *testing.T) {
 		<-began
 		_ = connection.Close()
 	}()
-	if err := pay(t.Context(), connection, rpctest.Pay); status.Code(err) != codes.Canceled {
-		t.Errorf("got %v", err)
-	}
+	testkit.Equal(t, status.Code(pay(t.Context(), connection, rpctest.Pay)), codes.Canceled, "the code")
 }

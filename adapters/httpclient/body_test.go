@@ -64,9 +64,7 @@ func TestEveryLimitSendsTheWholeBody(t *testing.T) {
 			shop := serverThat(status(http.StatusCreated))
 			request := newUpload(t, io.NopCloser(strings.NewReader("{}")), length)
 			send(transportTo(t, shop, httpclient.MaxBufferedBody(most)), request).expect(t, http.StatusCreated, "")
-			if got := shop.expectAttempts(t, 1)[0].body; got != "{}" {
-				t.Errorf("MaxBufferedBody(%d), length %d: %q was sent", most, length, got)
-			}
+			testkit.Equal(t, shop.expectAttempts(t, 1)[0].body, "{}", "the body with MaxBufferedBody(%d) and length %d", most, length)
 		}
 	}
 }
@@ -183,13 +181,9 @@ func TestBodiesAreClosed(t *testing.T) {
 				shop := serverThat(failing(), status(http.StatusBadGateway), last)
 				send(transportTo(t, shop, httpclient.MaxAttempts(3)), request)
 				shop.expectAttempts(t, 3)
-				if len(bodies) != 3 {
-					t.Errorf("%d bodies for 3 attempts", len(bodies))
-				}
+				testkit.Equal(t, len(bodies), 3, "bodies for 3 attempts")
 				for i, body := range bodies {
-					if body.closed.Load() != 1 {
-						t.Errorf("body %d was closed %d times", i+1, body.closed.Load())
-					}
+					testkit.Equal(t, body.closed.Load(), 1, "times that body %d was closed", i+1)
 				}
 				shop.expectBodiesClosed(t)
 			})
@@ -197,9 +191,7 @@ func TestBodiesAreClosed(t *testing.T) {
 	}
 	buffered := &upload{Reader: strings.NewReader("{}")}
 	send(transportTo(t, serverThat(status(http.StatusCreated))), newUpload(t, buffered, 2))
-	if buffered.closed.Load() != 1 {
-		t.Errorf("a body read into memory was closed %d times", buffered.closed.Load())
-	}
+	testkit.Equal(t, buffered.closed.Load(), 1, "times that a body read into memory was closed")
 }
 
 // A trailer that the caller sets while the body is read is sent.
@@ -209,9 +201,7 @@ func TestTrailerOfTheRequest(t *testing.T) {
 		if _, err := io.Copy(io.Discard, request.Body); err != nil {
 			t.Error(err)
 		}
-		if got := request.Trailer.Get("X-Sum"); got != "42" {
-			t.Errorf("the trailer is %q, want 42", got)
-		}
+		testkit.Equal(t, request.Trailer.Get("X-Sum"), "42", "the trailer")
 		return &http.Response{StatusCode: http.StatusCreated, Body: http.NoBody}, request.Body.Close()
 	})
 	request := newRequest(t, "", "")

@@ -43,8 +43,6 @@ func TestConcurrentCalls(t *testing.T) {
 		t.Errorf("%d keys and %d orders, want %d of each", len(attempts), len(done), callers*calls)
 	}
 	for key, n := range attempts {
-		if n != 3 {
-			t.Errorf("key %s was sent %d times, want 3", key, n)
-		}
+		testkit.Equal(t, n, 3, "times that key %s was sent", key)
 	}
 }

@@ -216,9 +216,7 @@ func TestCloseIdleConnections(t *testing.T) {
 	closed := 0
 	client := &http.Client{Transport: transportTo(t, &closable{closed: &closed})}
 	client.CloseIdleConnections()
-	if closed != 1 {
-		t.Errorf("forwarded %d times, want once", closed)
-	}
+	testkit.Equal(t, closed, 1, "forwarded requests")
 	transportTo(t, serverThat(status(200))).CloseIdleConnections() // which has none to close
 }
 

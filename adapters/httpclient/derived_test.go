@@ -75,9 +75,7 @@ func TestCallsGetKeysDerivedFromTheOuterKey(t *testing.T) {
 		}
 		seen[first], seen[other] = true, true
 	}
-	if len(seen) != 2*len(calls) {
-		t.Errorf("%d different calls have %d keys", 2*len(calls), len(seen))
-	}
+	testkit.Equal(t, len(seen), 2*len(calls), "keys of different calls")
 }
 
 // The query, the case of the host name and an empty path do not make another call.

@@ -116,13 +116,9 @@ func expectOneChargeEach(t *testing.T, shop string, orders int) {
 		charges[charge.OrderID]++
 	}
 	for order := range orders {
-		if n := charges[orderID(order)]; n != 1 {
-			t.Errorf("%s was charged %d times", orderID(order), n)
-		}
+		testkit.Equal(t, charges[orderID(order)], 1, "charges of %s", orderID(order))
 	}
-	if len(ledger.Charges) != orders {
-		t.Errorf("%d charges for %d orders", len(ledger.Charges), orders)
-	}
+	testkit.Equal(t, len(ledger.Charges), orders, "charges of all orders")
 }
 
 // buildPayments builds the payments example.

@@ -122,9 +122,7 @@ func (s *server) expectAttempts(t *testing.T, want int) []received {
 		t.Fatalf("%d attempts, want %d", len(got), want)
 	}
 	for _, attempt := range got {
-		if attempt.key != got[0].key {
-			t.Errorf("one call has the keys %q and %q", got[0].key, attempt.key)
-		}
+		testkit.Equal(t, attempt.key, got[0].key, "the key of each attempt")
 	}
 	return got
 }
@@ -134,9 +132,7 @@ func (s *server) expectBodiesClosed(t *testing.T) {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.opened != s.closed {
-		t.Errorf("%d of %d response bodies were closed", s.closed, s.opened)
-	}
+	testkit.Equal(t, s.opened, s.closed, "response bodies that were opened, and those closed")
 }
 
 type countedBody struct {

@@ -71,9 +71,7 @@ func TestCallersKeyIsKept(t *testing.T) {
 			request := newRequest(t, method, "{}")
 			request.Header.Set("Idempotency-Key", "order-17")
 			send(transportTo(t, shop), request).expect(t, http.StatusOK, "")
-			if got := shop.expectAttempts(t, 2); got[0].key != "order-17" {
-				t.Errorf("%s was sent with %q", method, got[0].key)
-			}
+			testkit.Equal(t, shop.expectAttempts(t, 2)[0].key, "order-17", "%s was sent with", method)
 		}
 
 		asSpelled := strings.ToLower("Idempotency-Key") // not the canonical spelling
@@ -103,16 +101,12 @@ func TestEmptyHeaderIsNoKey(t *testing.T) {
 					t.Errorf("%s %q was sent as %v", name, values, attempt.header)
 				}
 			}
-			if given := request.Header[name]; len(given) != len(values) {
-				t.Errorf("the caller's header became %v", request.Header)
-			}
+			testkit.Equal(t, len(request.Header[name]), len(values), "the caller's header became %v", request.Header)
 
 			shop = serverThat(failing(), status(http.StatusOK))
 			lock := newRequest(t, "LOCK", "{}")
 			lock.Header[name] = values
-			if got := send(transportTo(t, shop), lock); got.err != errReset { //nolint:errorlint // the error of the next RoundTripper, unwrapped
-				t.Errorf("a LOCK without a key was repeated: %v", got)
-			}
+			testkit.Equal(t, send(transportTo(t, shop), lock).err, errReset, "a LOCK without a key was repeated")
 		}
 	})
 }
@@ -132,9 +126,7 @@ func TestEveryCallHasAKeyOfItsOwn(t *testing.T) {
 		for _, attempt := range shop.attempts() {
 			seen[attempt.key] = true
 		}
-		if len(seen) != 100 {
-			t.Errorf("100 calls had %d keys", len(seen))
-		}
+		testkit.Equal(t, len(seen), 100, "keys of 100 calls")
 	})
 }
 
@@ -156,9 +148,7 @@ func TestRequestIsNotChanged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		next := roundTripper(func(request *http.Request) (*http.Response, error) {
-			if request.Header.Get("X-Left-Behind") != "" {
-				t.Error("an attempt has the header of the previous attempt")
-			}
+			testkit.Equal(t, request.Header.Get("X-Left-Behind"), "", "an attempt has the header of the previous attempt")
 			request.Header.Set("X-Left-Behind", "1")
 			return nil, errReset
 		})
@@ -206,9 +196,7 @@ func TestWhatPassesStraightThrough(t *testing.T) {
 		})
 		request := newRequest(t, "", "{}")
 		change(request)
-		if err := send(transportTo(t, next), request).err; err != errReset { //nolint:errorlint // the error of the next RoundTripper, unwrapped
-			t.Errorf("got %v, want %v", err, errReset)
-		}
+		testkit.Equal(t, send(transportTo(t, next), request).err, errReset, "send(transportTo(t, next), request).err")
 		if len(got) != 1 || got[0] != request {
 			t.Errorf("the next RoundTripper was given %v", got)
 		}

@@ -133,7 +133,5 @@ func TestRedirectAfterALostResponseChargesOnce(t *testing.T) {
 	post(t, transportTo(t, server.Client().Transport, quickly()), server.URL, "{}").expect(t, http.StatusOK, "paid")
 	mu.Lock()
 	defer mu.Unlock()
-	if len(charged) != 1 {
-		t.Errorf("one payment was charged under %d keys", len(charged))
-	}
+	testkit.Equal(t, len(charged), 1, "keys of one payment")
 }

@@ -72,9 +72,7 @@ func TestServerWithoutTLS(t *testing.T) {
 	t.Parallel()
 	server := startServer(t, func(http.ResponseWriter, *http.Request) {}, (*httptest.Server).Start)
 	got := post(t, transportTo(t, &http.Transport{}, quickly()), "https"+strings.TrimPrefix(server.URL, "http"), "{}")
-	if given := got.givenUp(t); given.Attempts != 1 {
-		t.Errorf("got %v, want one attempt", given)
-	}
+	testkit.Equal(t, got.givenUp(t).Attempts, 1, "got.givenUp(t).Attempts")
 }
 
 // Case 66: a request that is not valid is refused before its first attempt, and its

@@ -64,9 +64,7 @@ func TestRepeatIfLeavesTheBodyWhole(t *testing.T) {
 				shop := serverThat(step{status: http.StatusServiceUnavailable, body: body})
 				send(transportTo(t, shop, httpclient.RepeatIf(decide)), newRequest(t, "", "{}")).
 					expect(t, http.StatusServiceUnavailable, body)
-				if want := min(read, int64(len(body)), 64<<10); seen.Load() != want {
-					t.Errorf("it read %d bytes, want %d", seen.Load(), want)
-				}
+				testkit.Equal(t, seen.Load(), min(read, int64(len(body)), 64<<10), "bytes that it read")
 				shop.expectBodiesClosed(t)
 			})
 		}

@@ -91,17 +91,13 @@ func TestResendsAreAttempts(t *testing.T) {
 		shop := newBreaking(t, plain, 3)
 		got := send(transportTo(t, plain, httpclient.MaxAttempts(most), quickly()), shop.request(t, "{}"))
 		got.expectGivenUp(t, most, got.err)
-		if received := int(shop.received.Load()); received != most {
-			t.Errorf("with at most %d attempts, the server received %d requests", most, received)
-		}
+		testkit.Equal(t, int(shop.received.Load()), most, "requests that the server received")
 	}
 
 	plain := keeping(3)
 	shop := newBreaking(t, plain, 3)
 	send(transportTo(t, plain, quickly()), shop.request(t, "{}")).expect(t, http.StatusCreated, "")
-	if received := shop.received.Load(); received != 4 {
-		t.Errorf("the server received %d requests, want 4", received)
-	}
+	testkit.Equal(t, shop.received.Load(), 4, "requests of the server")
 }
 
 // Without a body net/http still repeats requests. The package counts and ends these

@@ -114,9 +114,7 @@ func TestLastResponseIsReturned(t *testing.T) {
 		shop := serverThat(failing(), last)
 		got := send(transportTo(t, shop, httpclient.MaxAttempts(4)), newRequest(t, "", "{}"))
 		got.expect(t, last.status, last.body)
-		if got.header.Get("X-Node") != "7" {
-			t.Errorf("the response's header is %v", got.header)
-		}
+		testkit.Equal(t, got.header.Get("X-Node"), "7", "the response's header is %v", got.header)
 		shop.expectAttempts(t, 4)
 		shop.expectBodiesClosed(t)
 	})
@@ -136,9 +134,7 @@ func TestNetworkErrors(t *testing.T) {
 		got.expectGivenUp(t, 3, errReset)
 		given := got.givenUp(t)
 		attempts := shop.expectAttempts(t, 3)
-		if took := attempts[2].at.Sub(attempts[0].at); given.Elapsed != took {
-			t.Errorf("the error has %v, it took %v", given.Elapsed, took)
-		}
+		testkit.Equal(t, given.Elapsed, attempts[2].at.Sub(attempts[0].at), "the time in the error")
 		if text := given.Error(); !strings.HasPrefix(text, "httpclient: no response after 3 attempts in ") || !strings.HasSuffix(text, "s: "+errReset.Error()) {
 			t.Errorf("the error is %q", text)
 		}
@@ -184,15 +180,11 @@ func TestOnRetry(t *testing.T) {
 		for i, want := range []httpclient.Retry{{Err: errReset}, {Status: http.StatusTooManyRequests}} {
 			want.Request, want.Key, want.Attempts = request, attempts[0].key, i+1
 			want.Wait = attempts[i+1].at.Sub(attempts[i].at)
-			if retries[i] != want {
-				t.Errorf("got %+v, want %+v", retries[i], want)
-			}
+			testkit.Equal(t, retries[i], want, "retry %d", i)
 		}
 
 		request.Header.Set("Idempotency-Key", "mine")
 		send(transportTo(t, serverThat(failing(), status(200)), httpclient.OnRetry(func(r httpclient.Retry) { retries = append(retries, r) })), request)
-		if last := retries[len(retries)-1]; last.Key != "mine" {
-			t.Errorf("got the key %q, want the caller's", last.Key)
-		}
+		testkit.Equal(t, retries[len(retries)-1].Key, "mine", "the key")
 	})
 }

@@ -50,9 +50,7 @@ func TestWaitsGrowAndAreCapped(t *testing.T) {
 				t.Errorf("wait %d was in the lower half %d times out of %d: the jitter is not even", i+1, early[i], rounds)
 			}
 		}
-		if early[8] != rounds {
-			t.Errorf("the ninth wait was 30s %d times out of %d", early[8], rounds)
-		}
+		testkit.Equal(t, early[8], rounds, "ninth waits of 30s")
 	})
 }
 
@@ -227,9 +225,7 @@ func TestCancellation(t *testing.T) {
 				got.expectGivenUp(t, 1, want)
 				given := got.givenUp(t)
 				shop.expectAttempts(t, 1)
-				if took := time.Since(begun); took != 150*time.Millisecond {
-					t.Errorf("it took %v to notice", took)
-				}
+				testkit.Equal(t, time.Since(begun), 150*time.Millisecond, "the time until it notices")
 				if last := map[string]string{"between attempts": "status 503", "after an error": errReset.Error()}[name]; !strings.Contains(given.Error(), last) {
 					t.Errorf("%v does not contain the last attempt's error %q", given, last)
 				}

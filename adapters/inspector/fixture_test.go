@@ -194,9 +194,7 @@ func (s *service) recordOf(key string) inspector.Record {
 // wantPage checks the status of a page, and texts in it.
 func (s *service) wantPage(w *httptest.ResponseRecorder, status int, texts ...string) {
 	s.Helper()
-	if w.Code != status {
-		s.Errorf("the status is %d, want %d", w.Code, status)
-	}
+	testkit.Equal(s, w.Code, status, "the status")
 	for _, text := range texts {
 		if !strings.Contains(w.Body.String(), text) {
 			s.Errorf("the page lacks %q:\n%s", text, w.Body)

@@ -9,6 +9,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -26,9 +27,7 @@ func TestEventsAreBounded(t *testing.T) {
 	for _, one := range events.all(func(*Happened) bool { return true }) {
 		records += one.Record
 	}
-	if records != "cbd" {
-		t.Errorf("the events are of the records %q, want the last three in order", records)
-	}
+	testkit.Equal(t, records, "cbd", "the events are of the records")
 	if oldest := events.all(func(*Happened) bool { return true })[0].At; !events.from().Equal(oldest) {
 		t.Errorf("the events are complete since %s, want %s", events.from(), oldest)
 	}
@@ -137,9 +136,7 @@ func TestMaskedAddressesAndHeaders(t *testing.T) {
 		"https://shop.example/pay?cardnumber=4#idTokens=4&a=1": "https://shop.example/pay?cardnumber=(masked)#idTokens=(masked)&a=1",
 		"https://ops:4@shop.example/pay?a=1;sec%72et=4&%zz=4":  "https://(masked)@shop.example/pay?a=1&sec%72et=(masked)&%zz=(masked)",
 	} {
-		if got := maskAddress(address); got != want {
-			t.Errorf("%s becomes %s, want %s", address, got, want)
-		}
+		testkit.Equal(t, maskAddress(address), want, "%s becomes", address)
 	}
 	for _, name := range []string{"set-cookie", "Set-Cookie2", "Authorization", "Proxy-Authorization", "www-authenticate", "X-Api-Key", "X-Auth-Token", "X-Accesstoken"} {
 		if err := Headers(name)(new(Page)); err == nil {
@@ -221,8 +218,6 @@ func TestDurationsInWords(t *testing.T) {
 		-time.Second: "less than 1 ms", 300 * time.Millisecond: "300 ms", 4200 * time.Millisecond: "4.2 s", 48 * time.Second: "48 s",
 		90 * time.Minute: "90 min", 47*time.Hour + 55*time.Minute: "47 h 55 min", 49 * time.Hour: "49 h", 100 * time.Hour: "4 d 4 h",
 	} {
-		if got := inWords(d); got != want {
-			t.Errorf("%d is %q, want %q", d, got, want)
-		}
+		testkit.Equal(t, inWords(d), want, "%d in words", d)
 	}
 }

@@ -52,9 +52,7 @@ func TestRecordsAreListedByUrgency(t *testing.T) {
 		"?state=open&older=1h":                    "",
 	} {
 		list := read[inspector.Records](s, s.get("/"+query, acceptsJSON...), http.StatusOK)
-		if got := strings.Join(statesOf(list), " "); got != want {
-			t.Errorf("%q lists %q, want %q", query, got, want)
-		}
+		testkit.Equal(t, strings.Join(statesOf(list), " "), want, "%q lists", query)
 	}
 	list := read[inspector.Records](s, s.get("/?state=all", acceptsJSON...), http.StatusOK)
 	for _, count := range list.Counts {
@@ -135,9 +133,7 @@ func TestListIsContinued(t *testing.T) {
 	seen, query := map[string]bool{}, url.Values{"state": {"completed"}, "limit": {"2"}}
 	for pages := 0; ; pages++ {
 		list := read[inspector.Records](s, s.get("/?"+query.Encode(), acceptsJSON...), http.StatusOK)
-		if (len(list.Counts) > 0) != (pages == 0) {
-			t.Errorf("page %d has %d counts, want counts on the first page only", pages, len(list.Counts))
-		}
+		testkit.Equal(t, len(list.Counts) > 0, pages == 0, "page %d has %d counts", pages, len(list.Counts))
 		for _, one := range list.Records {
 			seen[one.Record] = true
 		}
@@ -152,9 +148,7 @@ func TestListIsContinued(t *testing.T) {
 			t.Fatal("the list does not end")
 		}
 	}
-	if len(seen) != 3 {
-		t.Errorf("the pages list %d records, want 3", len(seen))
-	}
+	testkit.Equal(t, len(seen), 3, "records in the pages")
 }
 
 func TestEmptyListsSayWhy(t *testing.T) {

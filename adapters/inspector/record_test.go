@@ -4,7 +4,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,6 +13,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 func TestVerdicts(t *testing.T) {
@@ -100,9 +100,7 @@ func TestTimeline(t *testing.T) {
 	if !maps.Equal(counts, want) {
 		t.Errorf("the timeline is %v, want %v", counts, want)
 	}
-	if want := "https://logs.example.com/?q=record:" + s.id("k1"); record.LogLink != want {
-		t.Errorf("the link to the log is %q, want %q", record.LogLink, want)
-	}
+	testkit.Equal(t, record.LogLink, "https://logs.example.com/?q=record:"+s.id("k1"), "the link to the log")
 	s.wantPage(s.get("/records/"+s.id("k1")), http.StatusOK, "record="+s.id("k1"), "<svg", `aria-label="attempt 1 and its lease for `, "Settle it …")
 }
 
@@ -157,14 +155,10 @@ func TestSettleIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			before := s.recordOf(test.key).State
 			s.wantPage(s.post("/records/"+s.id(test.key)+"/settle", test.form), test.status, test.text)
-			if after := s.recordOf(test.key).State; after != before {
-				t.Errorf("the state changed from %s to %s", before, after)
-			}
+			testkit.Equal(t, s.recordOf(test.key).State, before, "the state")
 		})
 	}
-	if all := s.log.of(event.SettledByHand); len(all) != 0 {
-		t.Errorf("the events are %+v, want none", all)
-	}
+	testkit.Equal(t, len(s.log.of(event.SettledByHand)), 0, "events")
 }
 
 func TestForget(t *testing.T) {
@@ -229,9 +223,7 @@ func TestStepsAreNamed(t *testing.T) {
 	t.Parallel()
 	s := newService(t, memstore.New())
 	s.pay("k1", "steps")
-	if steps := s.recordOf("k1").Steps; !slices.Equal(steps, []inspector.Step{{Name: "charge", Recorded: true}, {Name: "ship"}}) {
-		t.Errorf("the steps are %+v", steps)
-	}
+	testkit.EqualSlices(t, s.recordOf("k1").Steps, []inspector.Step{{Name: "charge", Recorded: true}, {Name: "ship"}}, "the steps")
 	w := s.get("/records/" + s.id("k1"))
 	s.wantPage(w, http.StatusOK, "cut off: ask the other service", `<span class="yes">recorded</span>`)
 	if strings.Contains(w.Body.String(), "receipt-1") {
@@ -261,9 +253,7 @@ func TestRecordSettledByHand(t *testing.T) {
 			for text, want := range map[string]bool{
 				"An operator has settled it: it happened": true, "Settled by hand: it happened": true, ">by hand<": true, "200 OK": false, ">200<": false, "999": false, "took 54 s": false, "streamed": false,
 			} {
-				if strings.Contains(pages, text) != want {
-					t.Errorf("%s: the pages have %q: %t", name, text, !want)
-				}
+				testkit.Equal(t, strings.Contains(pages, text), want, "%s: whether the pages have %q", name, text)
 			}
 		}
 	})

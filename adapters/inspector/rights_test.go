@@ -38,9 +38,7 @@ func TestRights(t *testing.T) {
 			t.Errorf("%s without a sign-in: %d, with the challenge %q", address, w.Code, w.Header().Get("Www-Authenticate"))
 		}
 		s.may = everything &^ needed
-		if w := s.call(method, path, form); w.Code != http.StatusForbidden {
-			t.Errorf("%s without the right to %s: %d", address, needed, w.Code)
-		}
+		testkit.Equal(t, s.call(method, path, form).Code, http.StatusForbidden, "%s without the right to %s: the status", address, needed)
 		s.may = inspector.Read | needed
 		if w := s.call(method, path, form); w.Code == http.StatusForbidden || w.Code == http.StatusUnauthorized {
 			t.Errorf("%s with the right to %s: %d", address, needed, w.Code)
@@ -117,9 +115,7 @@ func TestHeadersOfEveryPage(t *testing.T) {
 			"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff", "X-Robots-Tag": "noindex",
 			"Content-Security-Policy": "default-src 'none'; style-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
 		} {
-			if got := w.Header().Get(name); got != want {
-				t.Errorf("%s: %s is %q, want %q", address, name, got, want)
-			}
+			testkit.Equal(t, w.Header().Get(name), want, "%s: %s", address, name)
 		}
 		if body := w.Body.String(); regexp.MustCompile(`(?i)<script|style="|<[^>]*\son[a-z]+=|alice|4111111`).MatchString(body) {
 			t.Errorf("%s has a script, a style of its own, a scope or a card:\n%s", address, body)

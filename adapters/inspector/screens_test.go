@@ -12,6 +12,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // question is the form that explains a payment.
@@ -58,9 +59,7 @@ func TestExplainTakesTheClosestRoute(t *testing.T) {
 	}
 	for path, want := range map[string]string{"/orders/new": "/orders/new", "/orders/7": "/orders/{id}", "/orders/7/items": "/orders/*"} {
 		x := read[inspector.Explanation](s, s.post("/explain", url.Values{"key": {"k"}, "target": {"POST " + path}}, acceptsJSON...), http.StatusOK)
-		if x.Endpoint != "POST "+want {
-			t.Errorf("%s is explained by the route %q, want POST %s", path, x.Endpoint, want)
-		}
+		testkit.Equal(t, x.Endpoint, "POST "+want, "the route that explains %s", path)
 	}
 }
 
@@ -136,9 +135,7 @@ func TestStoreUnreachable(t *testing.T) {
 	s.wantPage(s.post("/records/"+s.id("k1")+"/settle", s.changedForm("k1", "happened")), http.StatusServiceUnavailable)
 	s.wantPage(s.get("/running"), http.StatusOK, "This process is not ready")
 	fault := read[inspector.Fault](s, s.get("/", acceptsJSON...), http.StatusServiceUnavailable)
-	if fault.Cause != errUnreachable.Error() {
-		t.Errorf("the fault is %+v", fault)
-	}
+	testkit.Equal(t, fault.Cause, errUnreachable.Error(), "the fault is %+v", fault)
 	forbidden := newService(t, &brokenStore{Store: memstore.New(), err: storage.ErrStoreForbidden})
 	forbidden.wantPage(forbidden.get("/"), http.StatusServiceUnavailable, "The store refuses this process", "If requests need it too, guarded routes respond with 503", "Give this process the right")
 }
@@ -164,9 +161,7 @@ func TestWaitingResponse(t *testing.T) {
 		t.Errorf("the verdict is %+v, and the key may be settled: %t", record.Verdict, record.MaySettle)
 	}
 	s.wantPage(s.get("/running"), http.StatusOK, "Do not stop this process", "waits for the store, ")
-	if list := read[inspector.Records](s, s.get("/", acceptsJSON...), http.StatusOK); list.Unsettled != 1 {
-		t.Errorf("%d responses wait, want 1", list.Unsettled)
-	}
+	testkit.Equal(t, read[inspector.Records](s, s.get("/", acceptsJSON...), http.StatusOK).Unsettled, 1, "responses that wait")
 	store.err = errUnreachable
 	s.wantPage(s.get("/"), http.StatusServiceUnavailable, "1 response of this process waits")
 }

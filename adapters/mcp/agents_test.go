@@ -138,9 +138,7 @@ func TestForeignClient(t *testing.T) {
 		endSessions(t, server)
 		url := listen(t, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &options))
 		judgeForeign(t, run(t, node, script, modules, url))
-		if runs.Load() != 1 {
-			t.Errorf("the tool ran %d times, want once", runs.Load())
-		}
+		testkit.Equal(t, runs.Load(), 1, "runs of the tool")
 	})
 }
 

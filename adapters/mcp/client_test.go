@@ -113,9 +113,7 @@ func TestClientLeavesUnguardedToolsAlone(t *testing.T) {
 		t.Fatalf("got %v", got.err)
 	}
 	made.wantRuns(t, 1)
-	if repeated.count() != 0 {
-		t.Errorf("the call was repeated: %+v", repeated.all)
-	}
+	testkit.Equal(t, repeated.count(), 0, "the call was repeated: %+v", repeated.all)
 }
 
 // A tool that runs without a key is not repeated either: its guard need not read the place
@@ -232,9 +230,7 @@ func TestClientTakesFinalAnswers(t *testing.T) {
 		return &mcp.CallToolResult{StructuredContent: args{"retry_after": 1}, Content: []mcp.Content{}}, nil // a success
 	}
 	send(t, inMemory("2026-07-28")(t, m.server, sending(t, quick(repeated))), &mcp.CallToolParams{Name: completeACP, Arguments: json.RawMessage(acp("k", "", "{}"))})
-	if repeated.count() != 0 {
-		t.Errorf("a final answer was repeated: %+v", repeated.all)
-	}
+	testkit.Equal(t, repeated.count(), 0, "a final answer was repeated: %+v", repeated.all)
 }
 
 // AdCP's errors have their retry_after in the envelope, or in the first of the payload.

@@ -150,9 +150,7 @@ func newSession(t *testing.T, s setup) (*shop, *mcp.ClientSession) {
 
 func (s *shop) wantRuns(t *testing.T, n int64) {
 	t.Helper()
-	if got := s.runs.Load(); got != n {
-		t.Errorf("the tool ran %d times, want %d", got, n)
-	}
+	testkit.Equal(t, s.runs.Load(), n, "runs of the tool")
 }
 
 // events are the events of an engine.

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // An object that is there for the key alone does not count, under each spelling of its name
@@ -43,9 +45,7 @@ func TestRetryAfterIn(t *testing.T) {
 		`"busy"`:                                           0,
 		`{"retry_after":2`:                                 0,
 	} {
-		if got := retryAfterIn([]byte(text)); got != want {
-			t.Errorf("%s: %v, want %v", text, got, want)
-		}
+		testkit.Equal(t, retryAfterIn([]byte(text)), want, "%s", text)
 	}
 }
 

@@ -138,9 +138,7 @@ func TestWrongKeys(t *testing.T) {
 			}
 			refused++
 		}
-		if got := shop.events.count(event.Refused); got != refused {
-			t.Errorf("the engine reported %d refusals, want %d", got, refused)
-		}
+		testkit.Equal(t, shop.events.count(event.Refused), refused, "refusals of the engine")
 		shop.wantRuns(t, 0)
 	})
 }

@@ -35,9 +35,7 @@ func TestProblems(t *testing.T) {
 			t.Fatalf("got %s, %v", asJSON(got.result), got.err)
 		}
 		members := slices.Sorted(maps.Keys(got.problem()))
-		if want := []string{"code", "detail", "error", "status", "title", "type"}; !slices.Equal(members, want) {
-			t.Errorf("the data has %q, want %q", members, want)
-		}
+		testkit.EqualSlices(t, members, []string{"code", "detail", "error", "status", "title", "type"}, "the data has")
 		if strings.Contains(asJSON(wire), "51967") || strings.Contains(asJSON(wire), "pay_1") {
 			t.Errorf("the problem tells of the first call: %s", asJSON(wire))
 		}
@@ -91,16 +89,12 @@ func TestInProgress(t *testing.T) {
 			await(t, first).wantPaid(t, 5, false)
 			members := got.problem()
 			for member, want := range test.want {
-				if members[member] != want {
-					t.Errorf("%s: %s is %v, want %v", name, member, members[member], want)
-				}
+				testkit.Equal(t, members[member], want, "%s: %s", name, member)
 			}
 			if name == "a profile" && !strings.Contains(asJSON(got.result)+string(dataOf(got.err)), "9007199254740993") && !asResults {
 				t.Errorf("the data has lost a digit: %s", dataOf(got.err))
 			}
-			if isResult := got.err == nil && got.result.IsError; isResult != asResults {
-				t.Errorf("%s: the problem is a result: %t, want %t", name, isResult, asResults)
-			}
+			testkit.Equal(t, got.err == nil && got.result.IsError, asResults, "%s: the problem is a result", name)
 			if asResults {
 				content, is := got.result.Content[0].(*mcp.TextContent)
 				if !is || !json.Valid([]byte(content.Text)) || !strings.Contains(content.Text, problem.InProgress) {
@@ -271,9 +265,7 @@ func TestOnReplay(t *testing.T) {
 			t.Errorf("the replay is %s", asJSON(second.result))
 		}
 		wantReplayOf(t, first, call(t, session, with(args{"panics": true})))
-		if shop.events.count(event.WrongSetup) != 1 {
-			t.Error("the panic is not reported")
-		}
+		testkit.Equal(t, shop.events.count(event.WrongSetup), 1, "the panic is not reported")
 		shop.wantRuns(t, 1)
 	})
 }

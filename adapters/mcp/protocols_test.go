@@ -174,9 +174,7 @@ func TestUCPOverMCP(t *testing.T) {
 	agentFor(t, m.server, completeUCP, "b")(ucp(strongKey, `{"a":1}`)).is(t, 2, false)
 	down := newMerchant(t, &downStore{memstore.New()}, commerce.UCP(), completeUCP)
 	agentFor(t, down.server, completeUCP, "a")(ucp(strongKey, `{}`)).refused(t, `{"code":"store_unavailable","retry_after":1,"content":"This request was not processed, but an earlier one with the same Idempotency-Key may have been: retry later with the same key."}`)
-	if down.runs.Load() != 0 {
-		t.Error("the tool ran without a store")
-	}
+	testkit.Equal(t, down.runs.Load(), 0, "the tool ran without a store")
 }
 
 const buyKey = "5b0f6f0e-0a52-4d9b-9f42-000000000001"
@@ -237,15 +235,11 @@ func TestAdCPOverMCP(t *testing.T) {
 	bought(call(buy(`,"ext":{"context":"x"},"context":{"try":2},"governance_context":"g"`)), "mb_1", `{"try":2}`, "true")
 	bought(call(buy(`,"ext":{"context":"x"}`)), "mb_1", "null", "true")
 	conflict := call(buy(`,"ext":{"context":"y"},"context":{"try":3}`)).failed(t, "IDEMPOTENCY_CONFLICT", `{"try":3}`)
-	if len(conflict) != 2 {
-		t.Errorf("the conflict says more than its code and message: %v", conflict)
-	}
+	testkit.Equal(t, len(conflict), 2, "the conflict says more than its code and message: %v", conflict)
 	call(`{"idempotency_key":"`+buyKey+`","context":{"try":4}}`).failed(t, "INVALID_REQUEST", `{"try":4}`)
 	call(`{"account":{},"packages":[]}`).failed(t, "INVALID_REQUEST", "null")
 	call(`{"account":{},"packages":[],"idempotency_key":"short"}`).failed(t, "INVALID_REQUEST", "null")
-	if len(s.buys) != 1 {
-		t.Errorf("%d buys, want one", len(s.buys))
-	}
+	testkit.Equal(t, len(s.buys), 1, "buys")
 }
 
 // AdCP, rule 6 over MCP: a minute of tolerance at the end of the window, and
@@ -262,9 +256,7 @@ func TestAdCPExpiryOverMCP(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second) //nolint:forbidigo // in a bubble
 		call(buy("")).failed(t, "IDEMPOTENCY_EXPIRED", "null")
-		if len(s.buys) != 1 {
-			t.Errorf("%d buys, want one", len(s.buys))
-		}
+		testkit.Equal(t, len(s.buys), 1, "buys")
 	})
 }
 

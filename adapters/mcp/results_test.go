@@ -112,9 +112,7 @@ func TestReplayIsExact(t *testing.T) {
 		}
 		result := second["result"].(map[string]any)
 		meta, _ := result["_meta"].(map[string]any)
-		if meta["replayed"] != true {
-			t.Errorf("%s: the second response is no replay: %v", name, second)
-		}
+		testkit.Equal(t, meta["replayed"], true, "%s: the second response is no replay: %v", name, second)
 		if delete(meta, "replayed"); len(meta) == 0 {
 			delete(result, "_meta")
 		}
@@ -162,13 +160,9 @@ func TestForgedMark(t *testing.T) {
 		`{"jsonrpc":"2.0","id":0,"result":{"_meta":{"own":1},"content":[]}}`,
 		`{"jsonrpc":"2.0","id":1,"result":{"_meta":{"own":1,"replayed":true},"content":[]}}`,
 	} {
-		if got := client.call(fmt.Sprint(i), "raw", `{"idempotency_key":"k1"}`); got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
+		testkit.Equal(t, client.call(fmt.Sprint(i), "raw", `{"idempotency_key":"k1"}`), want, "the result")
 	}
-	if shared.Meta["replayed"] != true {
-		t.Error("the tool's own result was changed")
-	}
+	testkit.Equal(t, shared.Meta["replayed"], true, "the tool's own result was changed")
 }
 
 // Members that stand twice reach the tool only where they are not the key's.
@@ -203,9 +197,7 @@ func TestRecoveredByHand(t *testing.T) {
 		made := newShop(t, setup{raw: fails, policy: []policy.Option{policy.OnAbandoned(policy.Recover(find)), policy.LockTTL(time.Minute)}})
 		client := speak(t, made.server)
 		client.call("1", "raw", `{"idempotency_key":"k1"}`)
-		if got := client.call("2", "raw", `{"idempotency_key":"k1"}`); got != want {
-			t.Errorf("got  %s\nwant %s", got, want)
-		}
+		testkit.Equal(t, client.call("2", "raw", `{"idempotency_key":"k1"}`), want, "the result")
 	}
 }
 

@@ -204,9 +204,7 @@ func wantReplayOf(t *testing.T, first, second response) {
 	meta := maps.Clone(second.result.Meta)
 	delete(meta, "replayed")
 	second.result.Meta = meta
-	if got, want := asJSON(second.result), asJSON(first.result); got != want {
-		t.Errorf("the replay is %s, want %s", got, want)
-	}
+	testkit.Equal(t, asJSON(second.result), asJSON(first.result), "the replay")
 }
 
 // A hundred equal calls at once run the tool once. Those that wait get its result.

@@ -71,9 +71,7 @@ func TestInputRequired(t *testing.T) {
 			if reserved.Load() != 1 || charged.Load() != 1 {
 				t.Errorf("reserved %d and charged %d times, want once", reserved.Load(), charged.Load())
 			}
-			if runs := made.events.count(event.Execute); (runs == 2) != isNew {
-				t.Errorf("the engine began %d runs", runs)
-			}
+			testkit.Equal(t, made.events.count(event.Execute) == 2, isNew, "whether the engine began another run")
 			if !isNew {
 				arguments["idempotency_key"], arguments["note"] = "k2", "steps first"
 				if got := call(t, session, arguments); got.err != nil || !got.result.IsError || !strings.Contains(asJSON(got.result), "was called before in this run") {
@@ -352,9 +350,7 @@ func TestContext(t *testing.T) {
 		if guarded == limited { // the deadline of the client is that of an unguarded run only
 			t.Errorf("guarded %t, with a deadline %t", guarded, limited)
 		}
-		if ctx.Value(userKey{}) != "alice" {
-			t.Error("the values of outer middleware are lost")
-		}
+		testkit.Equal(t, ctx.Value(userKey{}), "alice", "the values of outer middleware are lost")
 		return paid(ctx, call, in)
 	}
 	overAll(t, setup{handle: handle, outside: []mcp.Middleware{outside}, policy: []policy.Option{policy.Required(false)}}, func(t *testing.T, _ *shop, session *mcp.ClientSession) {

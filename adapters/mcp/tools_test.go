@@ -97,9 +97,7 @@ func TestSchemasAreKept(t *testing.T) {
 	session := inMemory("2026-07-28")(t, server, newClient(nil))
 	for i, amount := range []any{5, 5, "five", 5} {
 		call(t, session, args{"amount": amount, "idempotency_key": "k1"})
-		if want := []int{1, 1, 2, 2}[i]; lists != want {
-			t.Errorf("after call %d the tools were listed %d times, want %d", i+1, lists, want)
-		}
+		testkit.Equal(t, lists, []int{1, 1, 2, 2}[i], "lists of the tools after call %d", i+1)
 	}
 }
 
@@ -231,9 +229,7 @@ func TestHints(t *testing.T) {
 			if i > 0 {
 				want = nil
 			}
-			if !slices.Equal(hinted, want) {
-				t.Errorf("option %d: idempotent are %q, want %q", i, hinted, want)
-			}
+			testkit.EqualSlices(t, hinted, want, "option %d: idempotent", i)
 		})
 	}
 	if tool.Annotations.IdempotentHint {

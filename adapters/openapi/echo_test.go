@@ -9,6 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/oncekey/oncekey/adapters/openapi"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -24,9 +25,7 @@ func TestKeyEcho(t *testing.T) {
 		options := slices.Concat([]openapi.Option{openapi.KeyEcho(), openapi.KeyHeader("request-id")}, form)
 		text, err := openapi.Merge([]byte(theirs), declared, options...)
 		doc := parsed(t, text, err)
-		if fault := kept("", gjson.Parse(theirs), doc); fault != "" {
-			t.Errorf("%s: %s", name, fault)
-		}
+		testkit.Equal(t, kept("", gjson.Parse(theirs), doc), "", "%s", name)
 		for path, want := range map[string]int{"/a": 9, "/b": 1, "/c": 8} {
 			found := 0
 			for status, response := range operation(t, doc, "POST", path).Get("responses").Map() {
@@ -37,9 +36,7 @@ func TestKeyEcho(t *testing.T) {
 					t.Errorf("%s: %s of %s has the header %q", name, status, path, header)
 				}
 			}
-			if found != want {
-				t.Errorf("%s: %d responses of %s have the header, want %d", name, found, path, want)
-			}
+			testkit.Equal(t, found, want, "%s: responses of %s with the header", name, path)
 		}
 		if got := at(operation(t, doc, "POST", "/b"), "responses", "2XX", "headers"); len(namesOf(got)) != 1 {
 			t.Errorf("%s: an observing route replays nothing, and has the headers %s", name, got)

@@ -1,9 +1,9 @@
 package openapi_test
 
 import (
-	"slices"
 	"testing"
 
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -29,8 +29,6 @@ func TestKeptServerErrorsAreReplayed(t *testing.T) {
 				got = append(got, status)
 			}
 		}
-		if !slices.Equal(got, row.want) {
-			t.Errorf("the replay header is on %v, want %v", got, row.want)
-		}
+		testkit.EqualSlices(t, got, row.want, "the replay header is on")
 	}
 }

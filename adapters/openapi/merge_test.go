@@ -29,9 +29,7 @@ func TestMergeOverwritesNothing(t *testing.T) {
 	if pay.Get("operationId").Str != "pay" || pay.Get("parameters.#").Int() != 1 || pay.Get("parameters.0.description").Str != "ours" {
 		t.Errorf("the parameter was there already: %s", pay.Get("parameters"))
 	}
-	if headers := pay.Get("responses.201.headers"); !slices.Equal(namesOf(headers), []string{"x-idempotent-replay"}) {
-		t.Errorf("the header was there already: %s", headers)
-	}
+	testkit.EqualSlices(t, namesOf(pay.Get("responses.201.headers")), []string{"x-idempotent-replay"}, "the header that was there already")
 	if !pay.Get("responses.402.headers.X-Idempotent-Replay").Exists() {
 		t.Error("a declined payment is replayed too")
 	}
@@ -42,18 +40,14 @@ func TestMergeOverwritesNothing(t *testing.T) {
 	if problem := at(pay, "responses", "422", "content", "application/problem+json"); problem.Get("schema.allOf").Exists() {
 		t.Errorf("their schema is overwritten: %s", problem)
 	}
-	if failed := namesOf(pay.Get("responses.502")); !slices.Equal(failed, []string{"description"}) {
-		t.Errorf("a response of 5xx is not replayed: %s", failed)
-	}
+	testkit.EqualSlices(t, namesOf(pay.Get("responses.502")), []string{"description"}, "a response of 5xx is not replayed")
 	if problem := at(conflict, "content", "application/problem+json"); problem.Get("schema.$ref").Str != "#/components/schemas/IdempotencyConflict" || len(namesOf(problem.Get("examples"))) != 2 {
 		t.Errorf("our problem is %s", problem)
 	}
 	if pay.Get("x-idempotency.ttlSeconds").Int() != 86400 || !strings.Contains(pay.Get("x-idempotency.description").Str, "24 hours") {
 		t.Errorf("their parameter has no text of ours, so the extension has it: %s", pay.Get("x-idempotency"))
 	}
-	if unavailable := namesOf(pay.Get("responses.503")); !slices.Equal(unavailable, []string{"$ref"}) {
-		t.Errorf("a shared response is changed: %s", unavailable)
-	}
+	testkit.EqualSlices(t, namesOf(pay.Get("responses.503")), []string{"$ref"}, "a shared response is changed")
 	if statuses := namesOf(pay.Get("responses")); !slices.Equal(statuses, []string{"201", "402", "409", "422", "502", "503", "400", "401", "413", "500"}) {
 		t.Errorf("responses are %v", statuses)
 	}
@@ -67,9 +61,7 @@ func TestMergeOverwritesNothing(t *testing.T) {
 	if p := parameterOf(doc, upload, "path", "path"); !strings.Contains(p.Get("description").Str, "including slashes") {
 		t.Errorf("parameters are %s", upload.Get("parameters"))
 	}
-	if paths := namesOf(doc.Get("paths")); !slices.Equal(paths, []string{"/payments", "/members/{memberId}", "/files/{path}", "/refunds"}) {
-		t.Errorf("paths are %v", paths)
-	}
+	testkit.EqualSlices(t, namesOf(doc.Get("paths")), []string{"/payments", "/members/{memberId}", "/files/{path}", "/refunds"}, "the paths")
 }
 
 // kept returns the places where after lacks a part of before, or has the part elsewhere.
@@ -199,9 +191,7 @@ func TestMergeIntoLittle(t *testing.T) {
 	} {
 		doc := merge(t, `{"openapi":"3.1.0","components":{"parameters":{"circle":{"$ref":"#/components/parameters/circle"}}},
 			"paths":{"/a":{"post":{"parameters":[`+other+`]}}}}`, declared)
-		if o := operation(t, doc, "POST", "/a"); o.Get("parameters.#").Int() != 2 {
-			t.Errorf("%s is no key: got %s", name, o)
-		}
+		testkit.Equal(t, operation(t, doc, "POST", "/a").Get("parameters.#").Int(), 2, "%s is no key", name)
 	}
 }
 

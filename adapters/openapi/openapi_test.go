@@ -152,14 +152,10 @@ func TestPatternsThatHaveNoTemplate(t *testing.T) {
 	t.Parallel()
 	for _, pattern := range []string{"/a{", "/{", "/a{b", "/{a}/{b", "/{a:{2}"} {
 		_, err := openapi.Document(rows(t, policy.Row("POST "+pattern)))
-		if want := "openapi: row 1: POST " + pattern + ": the pattern has a brace that is not closed"; fmt.Sprint(err) != want {
-			t.Errorf("got  %v\nwant %s", err, want)
-		}
+		testkit.Equal(t, fmt.Sprint(err), "openapi: row 1: POST "+pattern+": the pattern has a brace that is not closed", "the error")
 	}
 	_, err := openapi.Document(rows(t, policy.Row("POST /\xff")))
-	if want := `openapi: row 1: "POST /\xff": the pattern is not UTF-8`; fmt.Sprint(err) != want {
-		t.Errorf("got  %v\nwant %s", err, want)
-	}
+	testkit.Equal(t, fmt.Sprint(err), `openapi: row 1: "POST /\xff": the pattern is not UTF-8`, "the error")
 }
 
 // The parameter and the texts have the configured name of the key's header.
@@ -195,9 +191,7 @@ func TestKeyFormat(t *testing.T) {
 		if !strings.Contains(p.Get("description").Str, want.text) {
 			t.Errorf("the key is described as %s, want %s", p.Get("description"), want.text)
 		}
-		if isUUID := format == policy.UUIDKey; p.Get("example").Exists() != isUUID {
-			t.Errorf("the example is %s, want one that the format allows: %t", p.Get("example"), isUUID)
-		}
+		testkit.Equal(t, p.Get("example").Exists(), format == policy.UUIDKey, "the example is %s", p.Get("example"))
 		if p := parameterOf(doc, operation(t, doc, "POST", "/b"), "header", core.KeyHeader); p.Get("schema.$ref").Str != every {
 			t.Errorf("without a format the key is %s", p)
 		}
@@ -235,13 +229,9 @@ func TestHeadersOfResponses(t *testing.T) {
 		declared := rows(t, policy.Row("POST /a", row.policy...), policy.Row("POST /observed", append(row.policy, policy.ObserveOnly(true))...))
 		text, err := openapi.Document(declared, row.options...)
 		headers := at(operation(t, parsed(t, text, err), "POST", "/a"), "responses", "2XX", "headers")
-		if names := namesOf(headers); !slices.Equal(names, row.want) {
-			t.Errorf("headers are %v, want %v", names, row.want)
-		}
+		testkit.EqualSlices(t, namesOf(headers), row.want, "the headers")
 		last := row.want[len(row.want)-1]
-		if got := strings.Count(string(text), `"`+last+`": {`); got != 1 {
-			t.Errorf("%s is described %d times, want once", last, got)
-		}
+		testkit.Equal(t, strings.Count(string(text), `"`+last+`": {`), 1, "descriptions of %s", last)
 		mergesAgain(t, text, declared, row.options...)
 	})
 }
@@ -268,9 +258,7 @@ func TestToolsAreLeftOut(t *testing.T) {
 	table, err := policy.NewTable(policy.Row("POST /payments"), policy.Row("TOOL charge"))
 	testkit.Must(t, err)
 	text, err := openapi.Document(table.Declarations())
-	if paths := parsed(t, text, err).Get("paths.@keys").String(); paths != `["/payments"]` {
-		t.Errorf("the paths are %s", paths)
-	}
+	testkit.Equal(t, parsed(t, text, err).Get("paths.@keys").String(), `["/payments"]`, "the paths")
 }
 
 func ExampleDocument() {

@@ -79,15 +79,11 @@ func TestLifetime(t *testing.T) {
 			}
 		}
 		_, isTimed := core.KeyTime(parameterOf(doc, o, "header", core.KeyHeader).Get("example").Str)
-		if isTimed != strings.Contains(c.extension, "keyAgeSeconds") {
-			t.Errorf("the example has a time: %t", isTimed)
-		}
+		testkit.Equal(t, isTimed, strings.Contains(c.extension, "keyAgeSeconds"), "the example has a time")
 		if strings.Contains(description, "key is new") == strings.Contains(c.extension, "keyAgeSeconds") {
 			t.Errorf("the description is %q, want the key new again without a KeyAge alone", description)
 		}
-		if got := o.Get("x-idempotency.@ugly").Raw; got != c.extension {
-			t.Errorf("got  %s\nwant %s", got, c.extension)
-		}
+		testkit.Equal(t, o.Get("x-idempotency.@ugly").Raw, c.extension, "the extension")
 	})
 }
 
@@ -141,9 +137,7 @@ func TestActions(t *testing.T) {
 				t.Errorf("%s: the example is %s", code, example)
 			}
 		}
-		if len(some) != len(namesOf(examples)) {
-			t.Errorf("%s has the codes %v and the examples %v", status, some, namesOf(examples))
-		}
+		testkit.Equal(t, len(some), len(namesOf(examples)), "%s has the codes %v and the examples %v", status, some, namesOf(examples))
 	}
 }
 
@@ -193,21 +187,13 @@ func TestMergeAfterChange(t *testing.T) {
 	for status, want := range map[string]string{
 		"400": "body_unreadable key_invalid key_missing", "409": "in_progress key_expired not_replayable outcome_unknown",
 	} {
-		if got := strings.Join(codes(doc, a)[status], " "); got != want {
-			t.Errorf("%s has the codes %s, want %s", status, got, want)
-		}
+		testkit.Equal(t, strings.Join(codes(doc, a)[status], " "), want, "%s has the codes", status)
 	}
-	if got := strings.Join(codes(doc, b)["409"], " "); got != "in_progress not_replayable" {
-		t.Errorf("the shared response is that of the old policy: %s", got)
-	}
+	testkit.Equal(t, strings.Join(codes(doc, b)["409"], " "), "in_progress not_replayable", "the codes of the shared response")
 	for _, path := range []string{"paths./a.post.description", "paths./a.post.responses.409.description", "paths./b.post.parameters.0.description"} {
-		if doc.Get(path).Str != "ours" {
-			t.Errorf("%s is %s now", path, doc.Get(path))
-		}
+		testkit.Equal(t, doc.Get(path).Str, "ours", "%s is %s now", path, doc.Get(path))
 	}
-	if b.Get("parameters.#").Int() != 1 {
-		t.Errorf("the parameters are %s", b.Get("parameters"))
-	}
+	testkit.Equal(t, b.Get("parameters.#").Int(), 1, "the parameters are %s", b.Get("parameters"))
 	fresh := merge(t, before, changed)
 	for _, path := range []string{"paths./a", "paths./b"} {
 		if !equal(doc.Get(path), fresh.Get(path)) {

@@ -44,9 +44,7 @@ func TestWrittenSchemas(t *testing.T) {
 		text, err := openapi.Document(rows(t, policy.Row("POST /a")), openapi.ProblemWriter(c.write))
 		doc := parsed(t, text, err)
 		for _, media := range target(doc, at(operation(t, doc, "POST", "/a"), "responses", c.status)).Get("content").Map() {
-			if got := media.Get("schema.@ugly").Raw; got != c.want {
-				t.Errorf("got  %s\nwant %s", got, c.want)
-			}
+			testkit.Equal(t, media.Get("schema.@ugly").Raw, c.want, "the schema")
 		}
 	})
 }

@@ -94,9 +94,7 @@ func TestWrittenResponsesOfExpiredKeys(t *testing.T) {
 	text, err := openapi.Document(rows(t, policy.Row("POST /a", policy.KeyAge(time.Hour)), policy.Row("POST /b", policy.RememberHours(1))), openapi.ProblemWriter(flat))
 	doc := parsed(t, text, err)
 	for path, want := range map[string]string{"/a": "Idempotency409KeyAge", "/b": "Idempotency409KeyExpiredOutcomeUnknown"} {
-		if ref := operation(t, doc, "POST", path).Get("responses.409.$ref").Str; ref != "#/components/responses/"+want {
-			t.Errorf("the 409 of %s is %s, want %s", path, ref, want)
-		}
+		testkit.Equal(t, operation(t, doc, "POST", path).Get("responses.409.$ref").Str, "#/components/responses/"+want, "the 409 of %s", path)
 	}
 }
 
@@ -105,9 +103,7 @@ func TestWrittenResponse(t *testing.T) {
 	t.Parallel()
 	text, err := openapi.Document(rows(t, policy.Row("POST /a")), openapi.ProblemWriter(conflicting), openapi.KeyHeader("Request-Id"))
 	doc := parsed(t, text, err)
-	if ref := operation(t, doc, "POST", "/a").Get("responses.409.$ref").Str; ref != "#/components/responses/Idempotency409" {
-		t.Errorf("the 409 is %s", ref)
-	}
+	testkit.Equal(t, operation(t, doc, "POST", "/a").Get("responses.409.$ref").Str, "#/components/responses/Idempotency409", "the 409")
 	const wait, final, other = "Retry with the same Request-Id, after the time in Retry-After.",
 		"Do not retry: the operation was handled, and its response was not kept. Look up the result.",
 		"Do not retry: use a new Request-Id for a new operation. For a retry, send the first request's payload."
@@ -122,9 +118,7 @@ func TestWrittenResponse(t *testing.T) {
 		`"not_replayable":{"summary":"` + final + `","value":{"code":"not_replayable","content":"` + detail(problem.NotReplayable) + `"}},` +
 		`"key_reused":{"summary":"` + other + `","value":{"code":"key_reused","content":"` + detail(problem.KeyReused) + `"}}},` +
 		`"x-idempotency-codes":["in_progress","not_replayable","key_reused"]}},"x-idempotency-codes":["in_progress","not_replayable","key_reused"]}`
-	if got := doc.Get("components.responses.Idempotency409.@ugly").Raw; got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
+	testkit.Equal(t, doc.Get("components.responses.Idempotency409.@ugly").Raw, want, "the component")
 	description := parameterOf(doc, operation(t, doc, "POST", "/a"), "header", "Request-Id").Get("description").Str
 	if !strings.Contains(description, "otherwise it gets 409.") || strings.Contains(string(text), core.KeyHeader) {
 		t.Errorf("the parameter says %q, want the status that the writer writes and the header's name", description)
@@ -143,9 +137,7 @@ func TestWrittenTexts(t *testing.T) {
 		t.Errorf("the parameter says %q", description)
 	}
 	examples := at(doc.Get("components.responses.Idempotency400KeyField"), "content", "application/problem+json", "examples")
-	if got := namesOf(examples); !slices.Equal(got, []string{problem.KeyInvalid, problem.BodyUnreadable}) {
-		t.Errorf("the examples are %v", got)
-	}
+	testkit.EqualSlices(t, namesOf(examples), []string{problem.KeyInvalid, problem.BodyUnreadable}, "the examples")
 }
 
 // A Retry-After is described where it is written, and in the form in which it is written.
@@ -219,9 +211,7 @@ func TestCallsOfAProblemWriter(t *testing.T) {
 			t.Errorf("there is no call %q", want)
 		}
 	}
-	if len(calls) != 2*13 {
-		t.Errorf("there are %d calls, want one for each code of a guarding route", len(calls))
-	}
+	testkit.Equal(t, len(calls), 2*13, "calls")
 }
 
 // Case 65: a writer without a usable response is an error that names the code.

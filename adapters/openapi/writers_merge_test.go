@@ -15,6 +15,7 @@ import (
 
 	"github.com/oncekey/oncekey/adapters/openapi"
 	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -25,9 +26,7 @@ func TestFormsByPath(t *testing.T) {
 	text, err := openapi.Document(declared, openapi.ProblemWriter(byPath))
 	doc := parsed(t, text, err)
 	for path, want := range map[string]string{"/acp/a": "Idempotency409", "/ucp/a": "Idempotency409-2", "/ucp/b": "Idempotency409-2", "/acp/b": "Idempotency409"} {
-		if got := operation(t, doc, "POST", path).Get("responses.409.$ref").Str; got != "#/components/responses/"+want {
-			t.Errorf("%s has %s, want %s", path, got, want)
-		}
+		testkit.Equal(t, operation(t, doc, "POST", path).Get("responses.409.$ref").Str, "#/components/responses/"+want, "the 409 of %s", path)
 	}
 	slices.Reverse(declared)
 	for n := range declared {
@@ -59,9 +58,7 @@ func TestTwoWriters(t *testing.T) {
 	}
 	changed := gjson.ParseBytes(mergeBoth(text, nested, conflicting))
 	for path, want := range map[string]string{"/a": "Idempotency409", "/b": "Idempotency409-2", "/c": "IdempotencyConflict"} {
-		if got := operation(t, changed, "POST", path).Get("responses.409.$ref").Str; got != "#/components/responses/"+want {
-			t.Errorf("%s has %s, want %s", path, got, want)
-		}
+		testkit.Equal(t, operation(t, changed, "POST", path).Get("responses.409.$ref").Str, "#/components/responses/"+want, "the 409 of %s", path)
 	}
 	for path, want := range map[string]string{"/a": "error", "/b": "code,content", "/c": ""} {
 		response := target(changed, operation(t, changed, "POST", path).Get("responses.409"))
@@ -110,14 +107,10 @@ func TestMergeAfterChangeOfTheWriter(t *testing.T) {
 	for was, before := range forms {
 		for is, now := range forms {
 			first, err := openapi.Merge([]byte(own), declared, before...)
-			if fault := kept("", gjson.Parse(own), parsed(t, first, err)); fault != "" {
-				t.Errorf("%s: %s", was, fault)
-			}
+			testkit.Equal(t, kept("", gjson.Parse(own), parsed(t, first, err)), "", "%s", was)
 			second, err := openapi.Merge(first, declared, now...)
 			changed := parsed(t, second, err)
-			if fault := kept("", gjson.Parse(own), changed); fault != "" {
-				t.Errorf("%s, then %s: %s", was, is, fault)
-			}
+			testkit.Equal(t, kept("", gjson.Parse(own), changed), "", "%s, then %s", was, is)
 			fresh, err := openapi.Merge([]byte(own), declared, now...)
 			want := operation(t, parsed(t, fresh, err), "POST", "/a").Get("responses").Map()
 			got := operation(t, changed, "POST", "/a").Get("responses").Map()
@@ -171,12 +164,8 @@ func TestWriterBesideOwnMedia(t *testing.T) {
 		text = merged
 	}
 	response := operation(t, gjson.ParseBytes(text), "POST", "/a").Get("responses.409")
-	if got := response.Get("headers.Retry-After.$ref").Str; got != "#/components/headers/IdempotencyRetryAfterTime" {
-		t.Errorf("the header is %s", got)
-	}
-	if got := namesOf(response.Get("content")); !slices.Equal(got, []string{"Application/JSON", "text/plain"}) {
-		t.Errorf("the media types are %v", got)
-	}
+	testkit.Equal(t, response.Get("headers.Retry-After.$ref").Str, "#/components/headers/IdempotencyRetryAfterTime", "the header")
+	testkit.EqualSlices(t, namesOf(response.Get("content")), []string{"Application/JSON", "text/plain"}, "the media types")
 }
 
 // What stays keeps its layout when the last of several statuses goes.

@@ -96,9 +96,7 @@ func (m *telemetry) want(name string, want map[event.Result]int64) {
 // wantTotal compares the sum of a metric over all its attributes.
 func (m *telemetry) wantTotal(name string, want int64) {
 	m.Helper()
-	if got := m.total(name); got != want {
-		m.Errorf("%s is %d in all, want %d", name, got, want)
-	}
+	testkit.Equal(m, m.total(name), want, "%s in all", name)
 }
 
 // wantSpans compares the number of spans that have ended.

@@ -17,6 +17,7 @@ import (
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -37,12 +38,8 @@ func TestClientTextLabelsNoMetric(t *testing.T) {
 	s.post(t.Context(), "/secret-path/18", "secret-key-2", "1")
 	s.post(t.Context(), "/secret-path/19", "secret-key-3", "1")
 
-	if got := s.values("http.route"); !slices.Equal(got, []string{"unmatched"}) {
-		t.Errorf("routes are %q, want unmatched alone", got)
-	}
-	if got := s.values("http.request.method"); !slices.Equal(got, []string{"POST", "_OTHER"}) {
-		t.Errorf("methods are %q", got)
-	}
+	testkit.EqualSlices(t, s.values("http.route"), []string{"unmatched"}, "the routes")
+	testkit.EqualSlices(t, s.values("http.request.method"), []string{"POST", "_OTHER"}, "the methods")
 	for name, metric := range s.collect() {
 		for attributes := range points(metric) {
 			if text := strings.ToLower(attributes.Encoded(attribute.DefaultEncoder())); strings.Contains(text, "secret") {
@@ -68,12 +65,8 @@ func TestMethodAndRoute(t *testing.T) {
 			s.engine.Handler(http.HandlerFunc(created)).ServeHTTP(w, r)
 		}))
 		s.post(t.Context(), "/payments/17", "k", "1")
-		if got := s.values("http.request.method"); !slices.Equal(got, want[:1]) {
-			t.Errorf("%q: the method is %q, want %q", pattern, got, want[0])
-		}
-		if got := s.values("http.route"); !slices.Equal(got, want[1:]) {
-			t.Errorf("%q: the route is %q, want %q", pattern, got, want[1])
-		}
+		testkit.EqualSlices(t, s.values("http.request.method"), want[:1], "%q: the method", pattern)
+		testkit.EqualSlices(t, s.values("http.route"), want[1:], "%q: the route", pattern)
 	}
 }
 
@@ -114,14 +107,10 @@ func TestObservedRoutes(t *testing.T) {
 	s := newService(t, memstore.New())
 	s.guard("POST /watched", created, policy.ObserveOnly(true))
 	s.post(t.Context(), "/watched", "k", "1")
-	if got := s.values("idempotency.observed"); !slices.Equal(got, []string{"true"}) {
-		t.Errorf("observed is %q, want true alone", got)
-	}
+	testkit.EqualSlices(t, s.values("idempotency.observed"), []string{"true"}, "observed")
 	s.guard("POST /guarded", created)
 	s.post(t.Context(), "/guarded", "k", "1")
-	if got := s.values("idempotency.observed"); !slices.Equal(got, []string{"false", "true"}) {
-		t.Errorf("observed is %q, want both", got)
-	}
+	testkit.EqualSlices(t, s.values("idempotency.observed"), []string{"false", "true"}, "observed")
 	for _, span := range s.ended() {
 		if want := strconv.FormatBool(strings.Contains(span.Name(), "watched")); details(span.Attributes())["idempotency.observed"] != want {
 			t.Errorf("span %s: observed is not %s", span.Name(), want)
@@ -146,9 +135,7 @@ func TestErrorTypes(t *testing.T) {
 	} {
 		seen := newTelemetry(t)
 		seen.observer.Observe(t.Context(), event.Event{Result: event.StoreError, Err: row.err})
-		if got := seen.values("error.type"); !slices.Equal(got, []string{row.want}) {
-			t.Errorf("%v: error.type is %q, want %q", row.err, got, row.want)
-		}
+		testkit.EqualSlices(t, seen.values("error.type"), []string{row.want}, "%v: error.type", row.err)
 	}
 	seen := newTelemetry(t)
 	seen.observer.Observe(t.Context(), event.Event{Result: event.Refused, Err: errors.New("no key")})

@@ -151,19 +151,13 @@ func TestMoreRoutesThanTheCacheHolds(t *testing.T) {
 			seen.observer.Observe(t.Context(), event.Event{Result: event.Replay, Route: fmt.Sprintf("POST /%d", i)})
 		}
 	}
-	if n := seen.total("idempotency.requests"); n != 2*routes {
-		t.Errorf("%d requests are counted, want %d", n, 2*routes)
-	}
-	if n := seen.observer.Kept(); n != idemotel.MaxSeries {
-		t.Errorf("%d series are kept, want %d", n, idemotel.MaxSeries)
-	}
+	testkit.Equal(t, seen.total("idempotency.requests"), 2*routes, "requests that are counted")
+	testkit.Equal(t, seen.observer.Kept(), idemotel.MaxSeries, "series that are kept")
 	names := make(map[string]bool)
 	for _, span := range seen.ended() {
 		names[span.Name()] = true
 	}
-	if len(names) != routes {
-		t.Errorf("%d routes have spans, want %d", len(names), routes)
-	}
+	testkit.Equal(t, len(names), routes, "routes that have spans")
 }
 
 // Every 409 and 422 response counts as a conflict, and no event is lost.

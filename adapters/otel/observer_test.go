@@ -147,12 +147,8 @@ func TestGlobalProviders(t *testing.T) { //nolint:paralleltest // it sets the gl
 	requests, spans := seen.total("idempotency.requests"), len(seen.ended())
 	early.Observe(t.Context(), event.Event{Result: event.Replay})
 	late.Observe(t.Context(), event.Event{Result: event.Replay})
-	if n := seen.total("idempotency.requests") - requests; n != 2 {
-		t.Errorf("%d requests are counted, want 2", n)
-	}
-	if n := len(seen.ended()) - spans; n != 2 {
-		t.Errorf("%d spans, want 2", n)
-	}
+	testkit.Equal(t, seen.total("idempotency.requests")-requests, 2, "requests that are counted")
+	testkit.Equal(t, len(seen.ended())-spans, 2, "spans")
 }
 
 // Dashboards use metrics with their kinds, units and attributes: each of a released version stays.

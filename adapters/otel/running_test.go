@@ -179,14 +179,10 @@ func TestWaitingAndSwept(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		if n := waiting(); n != 2 {
-			t.Errorf("%d requests wait, want 2", n)
-		}
+		testkit.Equal(t, waiting(), 2, "requests that wait")
 		close(release)
 		calls.Wait()
-		if n := waiting(); n != 0 {
-			t.Errorf("%d requests wait at the end, want 0", n)
-		}
+		testkit.Equal(t, waiting(), 0, "requests that wait at the end")
 		swept.Add(5)
 		counter, _ := seen.collect()["idempotency.store.swept"].Data.(metricdata.Sum[int64])
 		if len(counter.DataPoints) != 1 || counter.DataPoints[0].Value != 5 || !counter.IsMonotonic {

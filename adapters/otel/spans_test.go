@@ -68,9 +68,7 @@ func TestSpanOfARun(t *testing.T) {
 			"idempotency.result": "completed", "idempotency.observed": "false", "idempotency.attempt": "1",
 			"idempotency.store.duration": "0.001", "http.request.method": "POST", "http.route": "/payments/{id}",
 		} {
-			if attributes[name] != want {
-				t.Errorf("%s is %q, want %q", name, attributes[name], want)
-			}
+			testkit.Equal(t, attributes[name], want, "%s", name)
 		}
 		if child := byName(t, s.spans.Ended(), "charge"); child.Parent().SpanID() != server.SpanID() {
 			t.Errorf("the handler's span has the parent %v, want the server's", child.Parent())
@@ -188,9 +186,7 @@ func TestStatusOfSpans(t *testing.T) {
 				default:
 					want = sdktrace.Status{Code: codes.Error, Description: string(result)}
 				}
-				if span.Status() != want {
-					t.Errorf("%s: the status is %+v, want %+v", result, span.Status(), want)
-				}
+				testkit.Equal(t, span.Status(), want, "%s: the status", result)
 				attributes := details(span.Attributes())
 				if attributes["idempotency.code"] != "code" || attributes["idempotency.reason"] != "reason \uFFFD" {
 					t.Errorf("%s: the attributes are %v", result, attributes)
@@ -225,8 +221,6 @@ func TestNamesOfSpans(t *testing.T) {
 	} {
 		seen := newTelemetry(t)
 		seen.observer.Observe(t.Context(), event.Event{Result: event.Replay, Route: route})
-		if got := seen.ended()[0].Name(); got != want {
-			t.Errorf("%q: the span is %q, want %q", route, got, want)
-		}
+		testkit.Equal(t, seen.ended()[0].Name(), want, "%q: the span", route)
 	}
 }

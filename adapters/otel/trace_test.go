@@ -11,6 +11,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // The span of a replay links to the request that ran, in another trace.
@@ -35,16 +36,12 @@ func TestReplaysLinkToTheirRun(t *testing.T) {
 			t.Errorf("the replay in %v links to %v, want %v", span.SpanContext(), links, first)
 		}
 	}
-	if replays != 1 {
-		t.Errorf("%d replays have a span, want one", replays)
-	}
+	testkit.Equal(t, replays, 1, "replays that have a span")
 }
 
 func TestTraceOf(t *testing.T) {
 	t.Parallel()
-	if got := idemotel.TraceOf(t.Context()); got != "" {
-		t.Errorf("without a span it is %q", got)
-	}
+	testkit.Equal(t, idemotel.TraceOf(t.Context()), "", "the trace without a span")
 	ctx, span := sdktrace.NewTracerProvider().Tracer("t").Start(t.Context(), "s")
 	defer span.End()
 	traceID, spanID, _ := strings.Cut(idemotel.TraceOf(ctx), "-")
@@ -75,9 +72,7 @@ func TestTextsThatAreNoTrace(t *testing.T) {
 	} {
 		seen := newTelemetry(t)
 		seen.observer.Observe(t.Context(), event.Event{Result: event.Replay, Trace: text})
-		if got := seen.ended()[0].Links(); len(got) != links {
-			t.Errorf("%q makes the links %v, want %d", text, got, links)
-		}
+		testkit.Equal(t, len(seen.ended()[0].Links()), links, "%q makes the links", text)
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -305,9 +304,7 @@ func TestPrinter(t *testing.T) {
 		0: "0s", 999 * time.Millisecond: "999ms", 26 * time.Second: "26s", 4 * time.Minute: "4m", 264 * time.Second: "4m24s",
 		time.Hour: "1h", 10*time.Hour + 10*time.Minute: "10h10m", 48 * time.Hour: "48h", 20 * time.Minute: "20m", -3 * time.Second: "-3s",
 	} {
-		if got := span(d); got != want {
-			t.Errorf("span of %d is %q, want %q", d, got, want)
-		}
+		testkit.Equal(t, span(d), want, "span of %d", d)
 	}
 }
 
@@ -439,9 +436,7 @@ func TestResultsAreKnown(t *testing.T) {
 			want = append(want, result)
 		}
 	}
-	if got := append([]event.Result{event.LeaseRenewed}, results...); !slices.Equal(got, want) {
-		t.Errorf("tail knows %q, want %q", got, want)
-	}
+	testkit.EqualSlices(t, append([]event.Result{event.LeaseRenewed}, results...), want, "tail knows")
 }
 
 // Case 100: of a server that cannot be reached, doctor writes a few lines; JSON has each check.

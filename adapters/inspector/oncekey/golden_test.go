@@ -205,9 +205,7 @@ func TestOutput(t *testing.T) {
 				s.tradingDay(t)
 				text, code := s.spoken(t, row.stdin, row.args...)
 				golden(t, name, "$ oncekey "+quoted(row.args)+"\n"+text)
-				if code != row.code {
-					t.Errorf("exit code %d, want %d", code, row.code)
-				}
+				testkit.Equal(t, code, row.code, "the exit code")
 			})
 		})
 	}

@@ -59,9 +59,7 @@ func TestVerifyOutput(t *testing.T) {
 			}
 			text, code := asDocumented(t, server, args...)
 			golden(t, name, text)
-			if code != row.code {
-				t.Errorf("exit code %d, want %d", code, row.code)
-			}
+			testkit.Equal(t, code, row.code, "the exit code")
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -240,9 +241,7 @@ func TestPlantedMistakes(t *testing.T) {
 			for _, one := range found.Protocols {
 				must += one.BrokenMust
 			}
-			if (code == exitDone) != (must == 0) {
-				t.Errorf("exit code %d with %d broken MUSTs", code, must)
-			}
+			testkit.Equal(t, code == exitDone, must == 0, "exit code %d with %d broken MUSTs", code, must)
 		})
 	}
 	if len(left) > 0 {

@@ -35,13 +35,9 @@ func TestTemporaryProblemsHaveTemporaryCodes(t *testing.T) {
 func TestStatuses(t *testing.T) {
 	t.Parallel()
 	for number := range code.Code_name {
-		if got := HTTPStatus(number); (got < http.StatusBadRequest) != (number == 0) {
-			t.Errorf("%v has the status %d", code.Code(number), got)
-		}
+		testkit.Equal(t, HTTPStatus(number) < http.StatusBadRequest, number == 0, "%v has the status", code.Code(number))
 	}
-	if HTTPStatus(99) != http.StatusInternalServerError {
-		t.Error("an unknown code is no failure")
-	}
+	testkit.Equal(t, HTTPStatus(99), http.StatusInternalServerError, "an unknown code is no failure")
 	for httpStatus := http.StatusBadRequest; httpStatus < 600; httpStatus++ {
 		for name, body := range map[string][]byte{"text": []byte("no status"), "empty": nil} {
 			if s := readStatus(httpStatus, body); HTTPStatus(s.GetCode()) < http.StatusBadRequest || s.GetCode() == 0 {

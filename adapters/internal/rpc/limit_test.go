@@ -156,8 +156,6 @@ func TestWaitingCallsAreLimited(t *testing.T) {
 		}
 		close(end)
 		all.Wait()
-		if paid.Load() != 1+most {
-			t.Errorf("%d calls have a reply, want %d", paid.Load(), 1+most)
-		}
+		testkit.Equal(t, paid.Load(), 1+most, "calls that have a reply")
 	})
 }

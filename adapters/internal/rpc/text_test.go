@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/oncekey/oncekey/adapters/internal/rpc/shop"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -47,9 +48,7 @@ func TestTextIsFixed(t *testing.T) {
 
 func TestTextOfAnEmptyMessage(t *testing.T) {
 	t.Parallel()
-	if got := string(AppendText(nil, (*shop.PayRequest)(nil).ProtoReflect(), math.MaxInt64)); got != "{}" {
-		t.Errorf("got %s, want {}", got)
-	}
+	testkit.Equal(t, string(AppendText(nil, (*shop.PayRequest)(nil).ProtoReflect(), math.MaxInt64)), "{}", "the text of no message")
 	if got := string(AppendText(nil, (&shop.PayRequest{Rate: 0.1}).ProtoReflect(), math.MaxInt64)); got != `{"rate":0.1}` {
 		t.Errorf("got %s", got)
 	}

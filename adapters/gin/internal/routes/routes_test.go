@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/gin-gonic/gin"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 func handle(*gin.Context) {}
@@ -51,18 +53,14 @@ func TestChains(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
-	if len(chains) != len(r.Routes()) {
-		t.Errorf("%d chains, and gin has %d routes", len(chains), len(r.Routes()))
-	}
+	testkit.Equal(t, len(chains), len(r.Routes()), "chains of the routes")
 }
 
 func TestEngineOf(t *testing.T) {
 	t.Parallel()
 	r := routed(t)
 	for name, router := range map[string]gin.IRouter{"engine": r, "group": r.Group("/a"), "nested group": r.Group("/a").Group("/b")} {
-		if EngineOf(router) != r {
-			t.Errorf("the %s's engine is not found", name)
-		}
+		testkit.Equal(t, EngineOf(router), r, "the %s's engine is not found", name)
 	}
 	if EngineOf(struct{ gin.IRouter }{r}) != nil {
 		t.Error("a router that is not gin's has an engine")

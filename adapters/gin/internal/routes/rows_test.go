@@ -4,11 +4,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"reflect"
-	"slices"
 	"testing"
 
 	"github.com/gin-gonic/gin"
 	"go.uber.org/goleak"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 func send(t *testing.T, r http.Handler, method, path string) {
@@ -35,13 +36,9 @@ func TestRowsByPath(t *testing.T) {
 	} {
 		found = ""
 		send(t, r, http.MethodPost, path)
-		if got := rows.find(http.MethodPost, path); got != found {
-			t.Errorf("%s is %q, and gin finds %q", path, got, found)
-		}
+		testkit.Equal(t, rows.find(http.MethodPost, path), found, "the route of %s", path)
 	}
-	if got := rows.find(http.MethodGet, "/payments"); got != "" {
-		t.Errorf("GET finds the pattern %q of POST", got)
-	}
+	testkit.Equal(t, rows.find(http.MethodGet, "/payments"), "", "the pattern that GET finds")
 }
 
 // Rows find the method of the route, and not the one that middleware has written. The test
@@ -63,14 +60,10 @@ func TestRowsByMethod(t *testing.T) {
 		send(t, r, method, "/all")
 	}
 	send(t, r, http.MethodPost, "/other")
-	if want := []string{"POST /all", "GET /all", "POST /all", "PUT /other"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	testkit.EqualSlices(t, got, []string{"POST /all", "GET /all", "POST /all", "PUT /other"}, "the routes")
 	c, _ := gin.CreateTestContext(httptest.NewRecorder())
 	c.Request = httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/", http.NoBody)
-	if method := rows.methodOf(c); method != http.MethodPut {
-		t.Errorf("a context without a route has the method %q, want the request's", method)
-	}
+	testkit.Equal(t, rows.methodOf(c), http.MethodPut, "a context without a route has the method")
 }
 
 // The test pins the fields of gin.Context. If it fails with a new version of gin, guards
@@ -113,9 +106,7 @@ func TestRunning(t *testing.T) {
 		}
 	})
 	r.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", http.NoBody))
-	if seen != 2 {
-		t.Errorf("%d calls, want 2", seen)
-	}
+	testkit.Equal(t, seen, 2, "calls")
 	if Running(new(gin.Context)) != nil {
 		t.Error("a handler runs in an empty context")
 	}

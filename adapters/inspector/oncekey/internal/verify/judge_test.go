@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // got is a response with a header of name and value.
@@ -90,9 +92,7 @@ func TestPayloadThatIsTakenOnce(t *testing.T) {
 	}}
 	for status, want := range map[int][2]Result{409: {Unknown, Unknown}, 400: {Broken, Kept}} {
 		only := &Observation{Probe: LongestKey, Exchanges: []*Exchange{got(status, "")}}
-		if found := [2]Result{accepts(s, only).result, refuses(s, only).result}; found != want {
-			t.Errorf("%d: accepts and refuses are %q, want %q", status, found, want)
-		}
+		testkit.Equal(t, [2]Result{accepts(s, only).result, refuses(s, only).result}, want, "%d: accepts and refuses", status)
 	}
 }
 
@@ -120,9 +120,7 @@ func TestRetryWaits(t *testing.T) {
 		}
 	}
 	for pause, want := range map[string]time.Duration{"": time.Second / 2, "0": time.Second / 2, "2": 2 * time.Second, "86400": 5 * time.Second, "-1": time.Second / 2, "soon": time.Second / 2} {
-		if got := pauseOf(got(409, "", "Retry-After", pause)); got != want {
-			t.Errorf("Retry-After: %s is %v, want %v", pause, got, want)
-		}
+		testkit.Equal(t, pauseOf(got(409, "", "Retry-After", pause)), want, "Retry-After: %s", pause)
 	}
 }
 

@@ -92,9 +92,7 @@ func TestKeys(t *testing.T) {
 	if key := newKey(); len(key) != 36 || key[14] != '4' || key == newKey() {
 		t.Errorf("the key is %s, want a new UUID of version 4", key)
 	}
-	if key := keyOf(longestKey); len(key) != 255 {
-		t.Errorf("the longest key has %d characters", len(key))
-	}
+	testkit.Equal(t, len(keyOf(longestKey)), 255, "characters of the longest key")
 }
 
 // A connection that is cut in the response is reset: the server's next read or write fails.
