@@ -129,9 +129,7 @@ func TestLinks(t *testing.T) {
 				folder = ".."
 			}
 			count++
-			if fault := follow(t, p, folder, target); fault != "" {
-				t.Errorf("%s: %s: %s", p.path, match[0], fault)
-			}
+			testkit.Equal(t, follow(t, p, folder, target), "", "%s: %s", p.path, match[0])
 		}
 	}
 	if count < 40 {

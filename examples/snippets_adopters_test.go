@@ -158,13 +158,9 @@ func TestErrorThatIsNotFinal(t *testing.T) {
 	}
 	handler := newEngine(t).Handler(http.HandlerFunc(pay))
 	for try, want := range []int{http.StatusUnprocessableEntity, http.StatusCreated, http.StatusCreated} {
-		if w := sent(t, handler, "k"); w.Code != want {
-			t.Errorf("try %d got %d, want %d", try+1, w.Code, want)
-		}
+		testkit.Equal(t, sent(t, handler, "k").Code, want, "the status of try %d", try+1)
 	}
-	if runs != 2 {
-		t.Errorf("%d runs, want 2", runs)
-	}
+	testkit.Equal(t, runs, 2, "runs")
 }
 
 // resolve stands for a GraphQL library: its responses have status 200.
@@ -225,9 +221,7 @@ func TestGraphQL(t *testing.T) {
 			t.Errorf("%s with key %q got %s, want %s", row.query, row.key, w.Body, row.want)
 		}
 	}
-	if runs != 2 {
-		t.Errorf("%d charges, want 2", runs)
-	}
+	testkit.Equal(t, runs, 2, "charges")
 }
 
 func keyOfForm(next http.Handler) http.Handler {
@@ -286,9 +280,7 @@ func TestForm(t *testing.T) {
 			t.Errorf("%+v got %d and the location %q", row, w.Code, w.Header().Get("Location"))
 		}
 	}
-	if orders != 2 {
-		t.Errorf("%d orders, want 2", orders)
-	}
+	testkit.Equal(t, orders, 2, "orders")
 }
 
 // transferRoute is the route, for the program and for its unit test.
@@ -318,9 +310,7 @@ func TestUnitOfATransactionalRoute(t *testing.T) {
 	save := func(context.Context, string) error { saved++; return nil }
 	handler := transferRoute(newEngine(t), save) // a memstore
 	payTwice(t, handler, "/payments")
-	if saved != 1 {
-		t.Errorf("saved %d times, want 1", saved)
-	}
+	testkit.Equal(t, saved, 1, "saved records")
 
 	if _, err := newEngine(t).Route(pgstore.Transactional()); err == nil {
 		t.Error("a memstore accepts a transactional route")

@@ -128,13 +128,9 @@ func TestAgentsTable(t *testing.T) {
 			if code == problem.KeyExpired && i == 0 {
 				want = "the key is new" // a policy with RememberHours is refused
 			}
-			if cell := strings.TrimSpace(cells[2+i]); cell != want {
-				t.Errorf("%s has the cell %s in column %d, want %s", code, cell, 2+i, want)
-			}
+			testkit.Equal(t, strings.TrimSpace(cells[2+i]), want, "the cell of %s in column %d", code, 2+i)
 		}
 		rows++
 	}
-	if rows != 11 {
-		t.Errorf("the table has %d rows, want 11", rows)
-	}
+	testkit.Equal(t, rows, 11, "rows of the table")
 }

@@ -196,26 +196,20 @@ func TestPaymentThroughFaults(t *testing.T) {
 	t.Parallel()
 	s := newBrokenNetwork(t, loseRequest, respondWith(502, ""), respondWith(503, "7"), respondWith(409, "3"), loseResponse, cutResponse, respondWith(408, ""))
 	p := openShop(t, CORS, s)
-	if got, want := p.once("order-42", `{amount: 1999}`), (outcome{Status: 201, IsReplay: true, Text: "charge 1"}); got != want {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
+	testkit.Equal(t, p.once("order-42", `{amount: 1999}`), outcome{Status: 201, IsReplay: true, Text: "charge 1"}, "the outcome")
 	charges, requests := s.count()
 	if charges != 1 || len(requests) != 8 {
 		t.Errorf("%d charges after %d requests, want one after eight", charges, len(requests))
 	}
 	for _, seen := range requests {
-		if seen != `order-42 {"amount":1999}` {
-			t.Errorf("an attempt is %s", seen)
-		}
+		testkit.Equal(t, seen, `order-42 {"amount":1999}`, "an attempt")
 	}
 	waits := browsertest.Ask[[]float64](p.Tab, `waits`)
 	if len(waits) != 7 || waits[2] < 7000 || waits[3] < 3000 || waits[0] < 500 || waits[0] > 1500 || waits[5] < 16000 {
 		t.Errorf("the waits are %v", waits)
 	}
 	s.reset(respondWith(524, "")) // of Cloudflare, which waited too long
-	if got, want := p.once("order-43", `{amount: 5}`), (outcome{Status: 201, Text: "charge 2"}); got != want {
-		t.Errorf("another order got %+v, want %+v", got, want)
-	}
+	testkit.Equal(t, p.once("order-43", `{amount: 5}`), outcome{Status: 201, Text: "charge 2"}, "the outcome of another order")
 }
 
 // Each key is new, and has the time of its making.
@@ -243,9 +237,7 @@ func TestKeyOutlivesThePage(t *testing.T) {
 	snippet = strings.Replace(snippet, "https://api.example.com", p.service, 1)
 	for _, want := range []outcome{{Status: 201, Text: "charge 1"}, {Status: 201, IsReplay: true, Text: "charge 1"}} {
 		browsertest.Ask[bool](p.Tab, `window.result = null; (async () => { const order = {amount: 7}; `+snippet+`window.result = {status, isReplay, text}; })(); true`)
-		if got := p.result(); got != want {
-			t.Errorf("got %+v, want %+v", got, want)
-		}
+		testkit.Equal(t, p.result(), want, "p.result()")
 	}
 }
 

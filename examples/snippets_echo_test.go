@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"testing"
 
 	"github.com/labstack/echo/v5"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -89,15 +89,11 @@ func wantFates(t *testing.T, e http.Handler, logged *[]int, runs *int) {
 		if firstStatus != fate.status || status != fate.status || firstBody == "" || body == "" || first != "" || (replay == "true") != fate.kept {
 			t.Errorf("%s: got %d %q %q, then %d %q %q, want %d, kept: %t", fate.key, firstStatus, firstBody, first, status, body, replay, fate.status, fate.kept)
 		}
-		if want := map[bool]int{true: 1, false: 2}[fate.kept]; *runs-before != want {
-			t.Errorf("%s: the handler ran %d times, want %d", fate.key, *runs-before, want)
-		}
+		testkit.Equal(t, *runs-before, map[bool]int{true: 1, false: 2}[fate.kept], "%s: runs of the handler", fate.key)
 		if replay == "true" && body != firstBody && fate.key != "panicked-late" { // then the record is the guard's own 500
 			t.Errorf("%s: the client saw %q and then %q", fate.key, firstBody, body)
 		}
-		if !slices.Equal(*logged, []int{fate.status, fate.status}) {
-			t.Errorf("%s: middleware outside saw %v", fate.key, *logged)
-		}
+		testkit.EqualSlices(t, *logged, []int{fate.status, fate.status}, "%s: middleware outside saw", fate.key)
 	}
 	if status, _, _ := send(t, handle, ""); status != http.StatusBadRequest {
 		t.Errorf("without a key got %d, want 400", status)

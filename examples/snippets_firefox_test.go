@@ -11,6 +11,7 @@ import (
 
 	idemchi "github.com/oncekey/oncekey/adapters/chi"
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -68,8 +69,6 @@ func TestKeysThatFirefoxAdds(t *testing.T) {
 				t.Errorf("%s with the keys %q got %d, want %d", row.path, row.keys, w.Code, row.status)
 			}
 		}
-		if runs != row.runs {
-			t.Errorf("%s with the keys %q ran %d times, want %d", row.path, row.keys, runs, row.runs)
-		}
+		testkit.Equal(t, runs, row.runs, "runs of %s with the keys %q", row.path, row.keys)
 	}
 }

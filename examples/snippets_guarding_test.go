@@ -22,6 +22,7 @@ import (
 	idemgrpc "github.com/oncekey/oncekey/adapters/grpc"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -36,9 +37,7 @@ func send(t *testing.T, handle func(*http.Request) *http.Response, key string) (
 	response := handle(request)
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return response.StatusCode, strings.TrimSpace(string(text)), response.Header.Get("X-Idempotent-Replay")
 }
 
@@ -64,9 +63,7 @@ func TestResponseOfAnotherService(t *testing.T) {
 	server := httptest.NewServer(service)
 	defer server.Close()
 	target, err := url.Parse(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	proxy := httputil.NewSingleHostReverseProxy(target)
 	proxy.ModifyResponse = func(response *http.Response) error {
 		switch ctx := response.Request.Context(); {
@@ -114,9 +111,7 @@ func registerShop(t *testing.T) {
 	if err == nil {
 		err = protoregistry.GlobalFiles.RegisterFile(file)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 }
 
 func TestOnRPC(t *testing.T) {
@@ -127,9 +122,7 @@ func TestOnRPC(t *testing.T) {
 	table, err := policy.NewTable(
 		policy.Row("POST /shop.v1.Payments/Pay", policy.TTLHours(48), policy.OnAbandoned(policy.Refuse)),
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	guard, err := idemgrpc.New(engine, table)
 	if err != nil {
 		t.Fatal(err)
@@ -161,9 +154,7 @@ func TestOnRPC(t *testing.T) {
 	mux := http.NewServeMux()
 	{
 		guard, err := idemconnect.New(engine, table)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		path, handler := newPaymentsHandler(payments, connect.WithInterceptors(guard))
 		mux.Handle(path, handler)
 	}

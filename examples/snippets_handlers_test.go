@@ -20,6 +20,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/handlertest"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -135,9 +136,7 @@ func TestMatricesOfHandlers(t *testing.T) {
 				Effects: provider.Charges,
 			}
 		})
-		if (report.Err() == nil) != (i == 1) {
-			t.Errorf("the error of handler %d is %v", i+1, report.Err())
-		}
+		testkit.Equal(t, report.Err() == nil, i == 1, "the error of handler %d is %v", i+1, report.Err())
 		wantShown(t, shown, report.String())
 		if report.Err() != nil {
 			wantShown(t, shown, report.Err().Error()+"\n")

@@ -134,9 +134,7 @@ func TestRollOut(t *testing.T) {
 	for range 2 {
 		send(observe, "observed")
 	}
-	if runs != 2 {
-		t.Errorf("the route that observes ran %d times for two requests", runs)
-	}
+	testkit.Equal(t, runs, 2, "runs of the route that observes")
 	guard := chi.NewRouter()
 	{
 		r := guard
@@ -145,7 +143,5 @@ func TestRollOut(t *testing.T) {
 	for range 2 {
 		send(guard, "guarded")
 	}
-	if runs != 3 {
-		t.Errorf("the guarded route ran %d times for two requests", runs-2)
-	}
+	testkit.Equal(t, runs, 3, "runs of both routes")
 }

@@ -122,9 +122,7 @@ func TestStripeDecodesEveryProblem(t *testing.T) {
 				status, code, requests = http.StatusTooManyRequests, "lock_timeout", 1+stripeRetries
 			}
 			wantStripeError(t, err, status, code)
-			if got := s.requests.Load(); got != requests {
-				t.Errorf("%d requests arrived, want %d", got, requests)
-			}
+			testkit.Equal(t, s.requests.Load(), requests, "requests that arrived")
 		})
 	}
 }

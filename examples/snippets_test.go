@@ -174,9 +174,7 @@ func TestCallAFunction(t *testing.T) {
 			t.Errorf("try %d got %+v, %+v, %v", try+1, receipt, info, err)
 		}
 	}
-	if provider.calls != 1 {
-		t.Errorf("the provider was called %d times, want once", provider.calls)
-	}
+	testkit.Equal(t, provider.calls, 1, "calls of the provider")
 }
 
 func TestCallOthers(t *testing.T) {

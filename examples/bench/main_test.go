@@ -22,9 +22,7 @@ func TestKeys(t *testing.T) {
 	t.Parallel()
 	var key [load.KeySize]byte
 	putKey(1234, key[:])
-	if got := string(key[:]); got != "00000000-0000-4000-00000000000001234" {
-		t.Errorf("the key of 1234 is %q", got)
-	}
+	testkit.Equal(t, string(key[:]), "00000000-0000-4000-00000000000001234", "the key of 1234")
 	if keys := newKeys(2); keys[0] == keys[1] {
 		t.Errorf("two keys are the same: %v", keys)
 	}

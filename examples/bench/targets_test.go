@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/oncekey/oncekey/examples/bench/internal/harness"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // found has a comparison of known costs.
@@ -77,7 +78,5 @@ func TestTargetsHaveNames(t *testing.T) {
 		}
 		seen[target.what] = true
 	}
-	if len(seen) != 46 {
-		t.Errorf("there are %d targets, want 46", len(seen))
-	}
+	testkit.Equal(t, len(seen), 46, "targets")
 }

@@ -89,9 +89,7 @@ func (b *bench) want(response *httptest.ResponseRecorder, status int, part strin
 func (b *bench) wantReplay(response *httptest.ResponseRecorder) {
 	b.Helper()
 	b.want(response, http.StatusCreated, `"number":1,`)
-	if response.Header().Get("X-Idempotent-Replay") != "true" {
-		b.Errorf("the response's header is %v, want a replay", response.Header())
-	}
+	testkit.Equal(b, response.Header().Get("X-Idempotent-Replay"), "true", "the response's header is %v", response.Header())
 }
 
 func (b *bench) wantNoResponse(response *httptest.ResponseRecorder) {

@@ -143,9 +143,7 @@ func keyboardAlone(p *page) {
 		}
 	}
 	want := "with-key copy-key pay double-click drop-response kill-before-charge kill-after-charge change-amount new-order reset"
-	if got := strings.Join(order, " "); got != want {
-		p.Errorf("the tab key goes to %s, want %s", got, want)
-	}
+	testkit.Equal(p, strings.Join(order, " "), want, "the tab key goes to")
 
 	p.load(true)
 	p.Do(chromedp.KeyEvent("\t\t\t"))

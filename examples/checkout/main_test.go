@@ -186,9 +186,7 @@ func TestProgramEndsInOrder(t *testing.T) {
 	p.awaitNotices(t, shop, "arrived", 2)
 	p.end(t)
 	for range 2 {
-		if status := <-paid; status != http.StatusCreated {
-			t.Errorf("a payment under way got %d, want 201", status)
-		}
+		testkit.Equal(t, <-paid, http.StatusCreated, "the status of a payment under way")
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/oncekey/oncekey/examples/internal/browsertest"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // page is a tab of the browser with the program's page.
@@ -51,9 +52,7 @@ func (p *page) wantCharges(want int, headline string) {
 	p.Helper()
 	p.Await(fmt.Sprintf(`document.getElementById("charges").textContent === "%d"`, want))
 	p.Await(fmt.Sprintf(`document.getElementById("headline").textContent === %q`, headline))
-	if shown := browsertest.Ask[int](p.Tab, `document.querySelectorAll("#ledger li").length`); shown != want {
-		p.Errorf("the page's ledger has %d charges, want %d", shown, want)
-	}
+	testkit.Equal(p, browsertest.Ask[int](p.Tab, `document.querySelectorAll("#ledger li").length`), want, "charges in the page's ledger")
 	path := "/shops/" + browsertest.Ask[string](p.Tab, `document.body.dataset.shop`) + "/ledger"
 	if _, body, _ := p.program.do(p.TB, http.MethodGet, path, nil); !strings.HasPrefix(body, fmt.Sprintf(`{"total":%d,`, want)) {
 		p.Errorf("the bank's ledger is %s, want %d charges", body, want)

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -177,9 +178,7 @@ func TestNoPodIsLeft(t *testing.T) {
 		b.pay("k2", killBeforeCharge)
 		response := b.pay("k1", noFault)
 		b.want(response, http.StatusServiceUnavailable, "no pod is running")
-		if response.Header().Get("Retry-After") != "1" {
-			b.Errorf("the header is %v, want Retry-After: 1", response.Header())
-		}
+		testkit.Equal(b, response.Header().Get("Retry-After"), "1", "the header is %v", response.Header())
 		time.Sleep(demoPace.restart) //nolint:forbidigo // moves the bubble's clock
 		synctest.Wait()
 		b.want(b.pay("k1", noFault), http.StatusCreated, `"attempt":2`)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/oncekey/oncekey/examples/internal/browsertest"
+	"github.com/oncekey/oncekey/internal/testkit"
 
 	"github.com/chromedp/chromedp"
 )
@@ -73,9 +74,7 @@ func twentyClicks(p *page) {
 	}
 
 	const shown = `[...document.querySelectorAll("#log li")].filter((row) => row.checkVisibility()).length`
-	if rows := browsertest.Ask[int](p.Tab, shown); rows != 5 {
-		p.Errorf("%d rows are shown, want 5", rows)
-	}
+	testkit.Equal(p, browsertest.Ask[int](p.Tab, shown), 5, "rows that are shown")
 	p.wantText("#log-more", "more")
 	p.Do(chromedp.Click(`#log-more`))
 	if rows := browsertest.Ask[int](p.Tab, shown); rows < 20 {
@@ -113,9 +112,7 @@ func exchangeOfARow(p *page) {
   -H 'Idempotency-Key: ` + key + `' \
   -d '{"order":"1001","amount":3200}' \
   ` + p.program.url + "/shops/" + shop + "/payments"
-	if copied := browsertest.Ask[string](p.Tab, `document.body.dataset.copied`); copied != want {
-		p.Errorf("copied %q, want %q", copied, want)
-	}
+	testkit.Equal(p, browsertest.Ask[string](p.Tab, `document.body.dataset.copied`), want, "the copied text")
 
 	p.Do(chromedp.Click("#log li[data-request='1'] summary"))
 	p.wantText("#log li[data-request='1'] .sent", "Demo-Fault: drop-response")

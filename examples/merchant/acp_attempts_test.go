@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // While a completion runs, its retry is told to wait, and a completion under another key too.
@@ -98,9 +100,7 @@ func TestACP65ServerErrorsAreNotKept(t *testing.T) {
 			done := m.expect(http.StatusOK, complete)
 			m.replays(done, complete)
 			m.expectEffects(effects{charges: 1, charged: 3000, orders: 1, mugs: 2})
-			if calls != 2 {
-				t.Errorf("the provider was called %d times, want 2", calls)
-			}
+			testkit.Equal(t, calls, 2, "calls of the provider")
 		})
 	}
 }

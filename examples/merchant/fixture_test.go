@@ -200,9 +200,7 @@ func (m *merchant) expectEffects(want effects) {
 	} {
 		testkit.Must(m, m.b.db.QueryRowContext(m.Context(), query).Scan(into))
 	}
-	if got != want {
-		m.Errorf("the effects are %+v, want %+v", got, want)
-	}
+	testkit.Equal(m, got, want, "the effects")
 }
 
 // gate holds charges back. A charge sends on entered, and continues after a value on opened.

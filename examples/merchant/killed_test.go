@@ -138,9 +138,7 @@ func (p *process) bought(in purchase, id string) {
 		p.Fatalf("the retry got %d %s, want the order", done.status, done.body)
 	}
 	p.keeps(done, in.complete(id))
-	if shown := p.send(in.show(id)); shown.body != done.body {
-		p.Errorf("the session is %s, and the response was %s", shown.body, done.body)
-	}
+	testkit.Equal(p, p.send(in.show(id)).body, done.body, "the session")
 	p.expectEffects(effects{charges: 1, charged: 3000, orders: 1, mugs: 2})
 }
 

@@ -74,9 +74,7 @@ func startShown(t *testing.T, router string) *shownProgram {
 	}()
 	t.Cleanup(func() {
 		stop()
-		if code := <-ended; code != 0 {
-			t.Errorf("the program ended with the code %d", code)
-		}
+		testkit.Equal(t, <-ended, 0, "the exit code")
 	})
 	lines := bufio.NewReader(stdout)
 	for range strings.Count(tour, "\n") {

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // The rules of UCP's checkout-rest.md and signatures.md at the merchant's endpoints, one test a
@@ -88,9 +90,7 @@ func TestUCPReplayProtectionScope(t *testing.T) {
 			m.expect(http.StatusOK, ucpRequest(http.MethodPost, "/"+id+"/complete", ucpKey("1"), ucpPay).with("UCP-Agent", platform))
 			ids[id] = true
 		}
-		if len(ids) != 2 {
-			m.Errorf("two platforms have the sessions %v", ids)
-		}
+		testkit.Equal(m, len(ids), 2, "two platforms have the sessions %v", ids)
 	})
 }
 
@@ -158,9 +158,7 @@ func TestUCPClosedSessions(t *testing.T) {
 					m.Errorf("%s got %s %v", late.path, a.body, a.header)
 				}
 			}
-			if shown := m.expect(http.StatusOK, ucpRequest(http.MethodGet, path, "", "")); shown.body != ended.body {
-				m.Errorf("the session is %s, want %s", shown.body, ended.body)
-			}
+			testkit.Equal(m, m.expect(http.StatusOK, ucpRequest(http.MethodGet, path, "", "")).body, ended.body, "the session")
 		}
 		m.expectEffects(effects{charges: 1, charged: 3000, orders: 1, mugs: 2})
 	})

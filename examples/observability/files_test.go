@@ -117,18 +117,14 @@ func TestPrometheusScrapesTheProgram(t *testing.T) {
 		} `yaml:"scrape_configs"`
 	}
 	testkit.Must(t, yaml.UnmarshalWithOptions(readFile(t, "prometheus.yaml"), &config, yaml.Strict()))
-	if !slices.Equal(config.RuleFiles, []string{"alerts.yaml"}) {
-		t.Errorf("the rules are %q, want alerts.yaml", config.RuleFiles)
-	}
+	testkit.EqualSlices(t, config.RuleFiles, []string{"alerts.yaml"}, "the rules")
 	var targets []string
 	for _, scraped := range config.ScrapeConfigs {
 		for _, static := range scraped.StaticConfigs {
 			targets = append(targets, static.Targets...)
 		}
 	}
-	if !slices.Equal(targets, []string{defaultAddr}) {
-		t.Errorf("the targets are %q, want %s", targets, defaultAddr)
-	}
+	testkit.EqualSlices(t, targets, []string{defaultAddr}, "the targets")
 }
 
 // Each alert has a section in the runbook.

@@ -43,9 +43,7 @@ func TestProgram(t *testing.T) {
 
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	for range 2 {
-		if body := send(t, client, http.MethodPost, match[1]+"/payments", http.StatusCreated); body != "payment 1\n" {
-			t.Errorf("got %q, want payment 1", body)
-		}
+		testkit.Equal(t, send(t, client, http.MethodPost, match[1]+"/payments", http.StatusCreated), "payment 1\n", "the response")
 	}
 	metrics := send(t, client, http.MethodGet, match[1]+"/metrics", http.StatusOK)
 	for _, sample := range []string{`idempotency_result="execute"`, `idempotency_result="replay"`} {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // expression has the names that an expression of PromQL uses. Prometheus' own parser would be the largest dependency of the
@@ -83,8 +85,6 @@ func TestParse(t *testing.T) {
 		for _, name := range found.variables {
 			said = append(said, "$"+name)
 		}
-		if got := strings.Join(said, " "); got != want {
-			t.Errorf("%s: got %s, want %s", text, got, want)
-		}
+		testkit.Equal(t, strings.Join(said, " "), want, "%s", text)
 	}
 }

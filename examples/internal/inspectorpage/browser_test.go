@@ -74,9 +74,7 @@ func TestFindReadSettle(t *testing.T) {
 
 	b.Do(chromedp.Click(`.verdict a`), chromedp.SendKeys(`[name=why]`, "INC-2291"), chromedp.SendKeys(`[name=confirm]`, "12345678\r"))
 	b.await("Type the first 8 digits of this record")
-	if why := browsertest.Ask[string](b.Tab, `document.querySelector("[name=why]").value`); why != "INC-2291" {
-		t.Errorf("the form has lost the reason, and shows %q", why)
-	}
+	testkit.Equal(t, browsertest.Ask[string](b.Tab, `document.querySelector("[name=why]").value`), "INC-2291", "the reason in the form")
 	b.Do(chromedp.SendKeys(`[name=confirm]`, s.abandoned[:8]+"\r"))
 	b.await("Settled as happened")
 	b.await("409 not_replayable")

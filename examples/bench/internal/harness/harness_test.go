@@ -28,12 +28,8 @@ func TestQuantile(t *testing.T) {
 			t.Errorf("Quantile(%v, %v) = %v, want %v", figures, q, got, want)
 		}
 	}
-	if got := harness.Median([]float64{1, 2, 10, 20}); got != 6 {
-		t.Errorf("the median of an even number is %v, want the mean of the middle two, 6", got)
-	}
-	if !slices.Equal(figures, []float64{5, 1, 4, 2, 3}) {
-		t.Errorf("the figures were put in order for the caller too: %v", figures)
-	}
+	testkit.Equal(t, harness.Median([]float64{1, 2, 10, 20}), 6, "the median of an even number")
+	testkit.EqualSlices(t, figures, []float64{5, 1, 4, 2, 3}, "the figures were put in order for the caller too")
 	if got := harness.Median(nil); !math.IsNaN(got) {
 		t.Errorf("the median of no figures is %v, want NaN", got)
 	}
@@ -42,9 +38,7 @@ func TestQuantile(t *testing.T) {
 func TestEstimate(t *testing.T) {
 	t.Parallel()
 	same := harness.EstimateOf([]float64{2, 2, 2})
-	if same != (harness.Estimate{Median: 2, Low: 2, High: 2}) {
-		t.Errorf("figures that agree have the estimate %+v", same)
-	}
+	testkit.Equal(t, same, harness.Estimate{Median: 2, Low: 2, High: 2}, "figures that agree have the estimate")
 	var figures []float64
 	for i := range 101 {
 		figures = append(figures, float64(i)) // the median is 50, its standard error about 5
@@ -98,24 +92,14 @@ func TestPairedFigures(t *testing.T) {
 		"peer bare": {4, 4, 40}, "peer": {14, 14, 140},
 		harness.ControlArm: {12, 12, 120},
 	}))
-	if got := comparison.Ratio("ours", "bare"); got != (harness.Estimate{Median: 1.5, Low: 1.5, High: 1.5}) {
-		t.Errorf("the ratio is %+v, want 1.5 without doubt", got)
-	}
-	if got := comparison.Overhead("ours", "bare", "peer", "peer bare").Median; got != 0.5 {
-		t.Errorf("the ratio of 5 more to 10 more is %v, want 0.5", got)
-	}
-	if got := comparison.Overhead("ours", "bare", "peer bare", "").Median; got != 1.25 {
-		t.Errorf("the ratio of 5 more to 4 is %v, want 1.25", got)
-	}
-	if got := comparison.RatioOf(harness.P99, "ours", "bare").Median; got != 2.25 {
-		t.Errorf("the ratio of the latencies is %v, want 2.25", got)
-	}
+	testkit.Equal(t, comparison.Ratio("ours", "bare"), harness.Estimate{Median: 1.5, Low: 1.5, High: 1.5}, "the ratio")
+	testkit.Equal(t, comparison.Overhead("ours", "bare", "peer", "peer bare").Median, 0.5, "the ratio of 5 more to 10 more")
+	testkit.Equal(t, comparison.Overhead("ours", "bare", "peer bare", "").Median, 1.25, "the ratio of 5 more to 4")
+	testkit.Equal(t, comparison.RatioOf(harness.P99, "ours", "bare").Median, 2.25, "the ratio of the latencies")
 	if !comparison.Has("ours", "peer") || comparison.Has("ours", "theirs") {
 		t.Error("Has does not report which arms ran")
 	}
-	if got := comparison.Control().Median; got != 1.2 {
-		t.Errorf("the control is %v, want 1.2", got)
-	}
+	testkit.Equal(t, comparison.Control().Median, 1.2, "the control")
 	if got := comparison.Median("ours"); got.Time != 15 || got.Server != 30 {
 		t.Errorf("the median time is %v and the server's %v, want 15 and 30", got.Time, got.Server)
 	}
@@ -163,15 +147,11 @@ func testCompare(t *testing.T) {
 		}},
 	})
 	testkit.Must(t, err)
-	if got := comparison.Ratio("four times", "once").Median; got != 4 {
-		t.Errorf("four times the work takes %v times as long", got)
-	}
+	testkit.Equal(t, comparison.Ratio("four times", "once").Median, 4, "the ratio of four times the work")
 	if got := comparison.Median("counted").Time; got != 1e6 || longest != 100 {
 		t.Errorf("work of a millisecond is measured as %v ns, and done up to %d times in a slice of 100 ms", got, longest)
 	}
-	if fewest != 40 {
-		t.Errorf("an arm with at least 40 pieces of work did %d", fewest)
-	}
+	testkit.Equal(t, fewest, 40, "an arm with at least 40 pieces of work did")
 	if cost := comparison.Median("allocates"); !near(cost.Allocs, 1, 0.1) || cost.Bytes < 1000 || cost.Bytes > 1200 {
 		t.Errorf("one allocation of 1000 bytes is measured as %v of %v", cost.Allocs, cost.Bytes)
 	}
@@ -241,9 +221,7 @@ func TestTimed(t *testing.T) {
 		if err := arm.Run(4); !errors.Is(err, broken) {
 			t.Errorf("the error is %v", err)
 		}
-		if took := arm.Took(); !slices.Equal(took, []float64{0, 1e9, 2e9, 3e9}) {
-			t.Errorf("work of 0 to 3 seconds took %v", took)
-		}
+		testkit.EqualSlices(t, arm.Took(), []float64{0, 1e9, 2e9, 3e9}, "work of 0 to 3 seconds took")
 	})
 }
 

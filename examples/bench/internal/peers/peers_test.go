@@ -75,9 +75,7 @@ func TestTutorial(t *testing.T) {
 				nested.Body = io.NopCloser(strings.NewReader(`{"a":1,"n":5}`))
 				w := httptest.NewRecorder()
 				handler.ServeHTTP(w, nested)
-				if w.Code != http.StatusConflict {
-					t.Errorf("while the handler runs, a retry gets %d, want 409", w.Code)
-				}
+				testkit.Equal(t, w.Code, http.StatusConflict, "the status of a retry while the handler runs")
 				backend.calls = before
 			}
 			w.Header().Set("Location", "/payments/1")
@@ -86,13 +84,9 @@ func TestTutorial(t *testing.T) {
 		}))
 
 		first := post(t, handler, key, `{"a":1,"n":5}`)
-		if n := calls(); n != shape.firstCalls {
-			t.Errorf("get first %t: a first-time request makes %d calls, want %d", shape.getFirst, n, shape.firstCalls)
-		}
+		testkit.Equal(t, calls(), shape.firstCalls, "get first %t: calls of a first-time request", shape.getFirst)
 		replay := post(t, handler, key, `{"n":5, "a":1}`)
-		if n := calls(); n != shape.replayCalls {
-			t.Errorf("get first %t: a replay makes %d calls, want %d", shape.getFirst, n, shape.replayCalls)
-		}
+		testkit.Equal(t, calls(), shape.replayCalls, "get first %t: calls of a replay", shape.getFirst)
 		if runs != 1 || replay.Code != http.StatusCreated || replay.Body.String() != first.Body.String() ||
 			replay.Header().Get("Location") != "/payments/1" || replay.Header().Get("X-Idempotent-Replay") != "true" {
 			t.Errorf("after %d runs the retry gets %d %q %v", runs, replay.Code, replay.Body, replay.Header())
@@ -123,9 +117,7 @@ func TestFiber(t *testing.T) {
 		c.Request.SetRequestURI("/payments")
 		c.Request.Header.Set("Idempotency-Key", key)
 		handler(&c)
-		if c.Response.StatusCode() != http.StatusCreated {
-			t.Errorf("fiber responds with %d", c.Response.StatusCode())
-		}
+		testkit.Equal(t, c.Response.StatusCode(), http.StatusCreated, "fiber's status")
 		return string(c.Response.Body())
 	}
 	send()
@@ -134,13 +126,9 @@ func TestFiber(t *testing.T) {
 		t.Fatalf("fiber has kept %q, with error %v", kept, err)
 	}
 	copy(response, `{"id":2}`) // a second run of the handler would send this
-	if got := send(); got != `{"id":1}` {
-		t.Errorf("fiber responds to a retry with %s", got)
-	}
+	testkit.Equal(t, send(), `{"id":1}`, "fiber's response to a retry")
 	testkit.Must(t, storage.Reset())
-	if got := send(); got != `{"id":2}` {
-		t.Errorf("fiber with an empty storage responds with %s", got)
-	}
+	testkit.Equal(t, send(), `{"id":2}`, "fiber's response with an empty storage")
 }
 
 // The measured guard must claim, refuse, settle by its token and replay.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/oncekey/oncekey/examples/bench/internal/harness"
 	"github.com/oncekey/oncekey/examples/bench/internal/report"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 func TestNumbers(t *testing.T) {
@@ -12,14 +13,10 @@ func TestNumbers(t *testing.T) {
 	for x, want := range map[float64]string{
 		0: "0", 4: "4", 1234.5: "1234", 12.34: "12.3", 1.234: "1.23", 0.5: "0.50", 0.0123: "0.012", 0.00123: "0.0012", -0.567: "-0.57",
 	} {
-		if got := report.Number(x); got != want {
-			t.Errorf("Number(%v) = %q, want %q", x, got, want)
-		}
+		testkit.Equal(t, report.Number(x), want, "Number(%v)", x)
 	}
 	for ns, want := range map[float64]string{250: "250 ns", 12300: "12.3 µs", 45e6: "45 ms", 2.5e9: "2500 ms"} {
-		if got := report.Duration(ns); got != want {
-			t.Errorf("Duration(%v) = %q, want %q", ns, got, want)
-		}
+		testkit.Equal(t, report.Duration(ns), want, "Duration(%v)", ns)
 	}
 }
 
@@ -28,9 +25,7 @@ func TestIntervals(t *testing.T) {
 	for want, estimate := range map[string]harness.Estimate{
 		"1.50 [1.25, 1.75]": {Median: 1.5, Low: 1.25, High: 1.75}, "4": {Median: 4, Low: 4, High: 4},
 	} {
-		if got := report.Interval(estimate); got != want {
-			t.Errorf("Interval(%+v) = %q, want %q", estimate, got, want)
-		}
+		testkit.Equal(t, report.Interval(estimate), want, "Interval(%+v)", estimate)
 	}
 }
 

@@ -81,13 +81,9 @@ func play(t *testing.T, router string, s scenario) []string {
 		if response.code != step.status || !strings.Contains(body, step.contains) {
 			t.Errorf("%s, step %d: %d %q, want %d with %q", router, i+1, response.code, shorten(body), step.status, step.contains)
 		}
-		if got := response.header.Get("X-Idempotent-Replay") == "true"; got != step.replayed {
-			t.Errorf("%s, step %d: replayed is %t, want %t", router, i+1, got, step.replayed)
-		}
+		testkit.Equal(t, response.header.Get("X-Idempotent-Replay") == "true", step.replayed, "%s, step %d: replayed", router, i+1)
 	}
-	if got := readLedger(t, url).counts(); got != s.want {
-		t.Errorf("%s: the ledger has %+v, want %+v", router, got, s.want)
-	}
+	testkit.Equal(t, readLedger(t, url).counts(), s.want, "%s: the ledger has", router)
 	return answers
 }
 
@@ -192,8 +188,6 @@ func TestLedgerSaysWhoPaidForWhat(t *testing.T) {
 		if want := (shop.Entry{ID: "mem_1", Email: "ada@example.com", User: "alice", Key: "key-2", Attempt: 1}); created != want {
 			t.Errorf("%s: the member is %+v, want %+v", router, created, want)
 		}
-		if want := (shop.Entry{ID: "mem_1", Email: "eva@example.com", User: "alice"}); changed != want {
-			t.Errorf("%s: the change without a key is %+v, want %+v", router, changed, want)
-		}
+		testkit.Equal(t, changed, shop.Entry{ID: "mem_1", Email: "eva@example.com", User: "alice"}, "%s: the change without a key", router)
 	}
 }

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // binary is the program, which is built once for all tests.
@@ -138,9 +140,7 @@ func TestSignalEndsInOrder(t *testing.T) {
 			}()
 			awaitAttempt(t, p.url)
 			p.end()
-			if status := <-answered; status != http.StatusCreated {
-				t.Errorf("the request in flight got %d, want 201", status)
-			}
+			testkit.Equal(t, <-answered, http.StatusCreated, "the status of the request in flight")
 		})
 	}
 }

@@ -44,9 +44,7 @@ func TestLedgersShareOneFile(t *testing.T) {
 	text, err := os.ReadFile(path)
 	testkit.Must(t, err)
 	written := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
-	if len(written) != writers*each {
-		t.Errorf("%d lines, want %d", len(written), writers*each)
-	}
+	testkit.Equal(t, len(written), writers*each, "lines")
 	for _, line := range written {
 		var got struct {
 			Kind    string `json:"kind"`
