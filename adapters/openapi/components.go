@@ -135,36 +135,29 @@ const retryAfterHeader = `{
 
 // keySchema describes the values that core.ParseKey reads: a raw key, or a key as an RFC
 // 8941 string in quotes. The expressions work in ECMAScript and in RE2, so they have no
-// look-ahead.
+// look-ahead. Some generators of code, such as ogen, cannot choose between two kinds of
+// strings, so there is no oneOf.
 const keySchema = `{
 	"type": "string",
 	"minLength": 1,
 	"maxLength": 512,
-	"oneOf": [
-		{
-			"title": "raw",
-			"pattern": "^[!#-+\\x2D-:<-~]{1,255}$",
-			"not": {"pattern": "^(\\?[01]|:.*:|\\(.*\\))$"}
-		},
-		{
-			"title": "in quotes",
-			"pattern": "^\"([!#-\\x5B\\x5D-~]|\\\\[\"\\\\]){1,255}\"$"
-		}
-	]
+	"pattern": "^([!#-+\\x2D-:<-~]{1,255}|\"([!#-\\x5B\\x5D-~]|\\\\[\"\\\\]){1,255}\")$",
+	"not": {"pattern": "^(\\?[01]|:.*:|\\(.*\\))$"}
 }`
 
-// keyOf returns the schema of the keys of a format: raw, or in quotes.
+// keyOf returns the schema of the keys of a format: raw, or in quotes. Generators of code
+// cannot join two patterns by allOf, so the pattern of all keys stands behind two negations.
 func (l *library) keyOf(format policy.KeySyntax) string {
 	every := l.ref("schemas", keyName, keySchema)
 	keys, ok := plainOf(format.Expression())
 	if !ok {
 		return every
 	}
-	return `{"allOf":[` + every + `,` + compact("pattern", quoted("^(?:"+keys+`|"(?:`+keys+`)")$`)) + `]}`
+	return compact("type", `"string"`, "pattern", quoted("^(?:"+keys+`|"(?:`+keys+`)")$`), "not", compact("not", every))
 }
 
 // isOurKey reports whether an earlier Merge described the parameter.
 func isOurKey(parameter gjson.Result) bool {
 	key := componentPath("schemas", keyName)
-	return parameter.Get("schema.$ref").Str == key || parameter.Get("schema.allOf.0.$ref").Str == key
+	return parameter.Get("schema.$ref").Str == key || parameter.Get("schema.not.not.$ref").Str == key
 }

@@ -15,7 +15,7 @@ func describedPattern(t *testing.T, expression string) string {
 	t.Helper()
 	format := policy.KeyFormat(policy.KeyPattern(expression))
 	doc := document(t, policy.TableRow{Route: "POST /p", Options: []policy.Option{format}})
-	return operation(t, doc, "POST", "/p").Get("parameters.0.schema.allOf.1.pattern").Str
+	return operation(t, doc, "POST", "/p").Get("parameters.0.schema.pattern").Str
 }
 
 // spellings returns the header's values of a key: in quotes, and raw where it can be.
