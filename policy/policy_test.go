@@ -15,27 +15,6 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-func TestDefaults(t *testing.T) {
-	t.Parallel()
-	got, err := policy.New()
-	testkit.Must(t, err)
-	want := policy.Policy{
-		TTL:              24 * time.Hour,
-		LockTTL:          30 * time.Second,
-		Required:         true,
-		Methods:          []string{"POST", "PATCH"},
-		OnStoreError:     policy.FailClosed,
-		OnAbandoned:      policy.Reexecute,
-		MaxRun:           15 * time.Minute,
-		MaxRequestBytes:  1 << 20,
-		MaxResponseBytes: 1 << 20,
-		StoreTimeout:     500 * time.Millisecond,
-	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got  %+v\nwant %+v", got, want)
-	}
-}
-
 func TestEveryOptionSetsItsField(t *testing.T) {
 	t.Parallel()
 	got, err := policy.New(
