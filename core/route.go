@@ -1,6 +1,7 @@
 package core
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -35,23 +36,29 @@ type Route struct {
 // Guards reports whether the route's policy guards requests of this method.
 func (r *Route) Guards(method string) bool { return r.policy.Guards(method) }
 
-// compile compiles the policy's fields.
-func (r *Route) compile() (err error) {
-	if r.exclusion, err = fingerprint.Exclude(r.policy.ExcludeFields...); err != nil {
-		return fmt.Errorf("policy: ExcludeFields: %w", err)
-	}
-	if len(r.policy.IncludeFields) > 0 {
-		if r.exclusion, err = fingerprint.Only(r.policy.IncludeFields...); err != nil {
-			return fmt.Errorf("policy: IncludeFields: %w", err)
+// compile compiles the policy's fields. The error names each field at fault.
+func (r *Route) compile() error {
+	var wrong []error
+	check := func(field string, err error) {
+		if err != nil {
+			wrong = append(wrong, fmt.Errorf("policy: %s: %w", field, err))
 		}
+	}
+	var err error
+	r.exclusion, err = fingerprint.Exclude(r.policy.ExcludeFields...)
+	check("ExcludeFields", err)
+	if len(r.policy.IncludeFields) > 0 {
+		r.exclusion, err = fingerprint.Only(r.policy.IncludeFields...)
+		check("IncludeFields", err)
 	}
 	if r.policy.KeyField != "" {
-		if r.keyField, err = fingerprint.ParseMember(r.policy.KeyField); err != nil {
-			return fmt.Errorf("policy: KeyField: %w", err)
-		}
+		r.keyField, err = fingerprint.ParseMember(r.policy.KeyField)
+		check("KeyField", err)
 	}
-	r.redactions, err = wire.RedactionsOf(r.policy.RedactFields)
-	return err
+	if r.redactions, err = wire.RedactionsOf(r.policy.RedactFields); err != nil {
+		wrong = append(wrong, err)
+	}
+	return errors.Join(wrong...)
 }
 
 type onceFlag struct{ atomic.Bool }
