@@ -69,6 +69,16 @@ func TestLogLines(t *testing.T) {
 	}
 }
 
+// A refusal at shutdown has no error: its code is the reason.
+func TestLogHasTheCode(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	engine := engineOf(t, memstore.New(), core.WithObserver(event.Log(slog.New(slog.NewTextHandler(&out, nil)))))
+	shutdown(t, engine)
+	testkit.Serve(engine.Handler(http.HandlerFunc(created)), newPost(t.Context(), "k", payment))
+	wantLine(t, out.String(), "result=unavailable", "code=shutting_down")
+}
+
 // Each result has one level, and LogAt sets another. A service at Info is silent while all is
 // well.
 func TestLogLevels(t *testing.T) {

@@ -86,7 +86,7 @@ type Event struct {
 	// Code of the problem that was sent, if one was.
 	Code string
 	// Status is the HTTP status of the response: the handler's, the stored one, or the
-	// problem's. Zero where the event has no response.
+	// problem's. Zero where the event has no response, and for Refused and WrongSetup.
 	Status int
 	// Record is the storage key, or "" where the request did not get so far. An
 	// Inspector's Lookup takes it.

@@ -64,6 +64,9 @@ func attributesOf(e *Event) []slog.Attr {
 	if e.Status > 0 {
 		attrs = append(attrs, slog.Int("status", e.Status))
 	}
+	if e.Code != "" && e.Code != string(e.Result) {
+		attrs = append(attrs, slog.String("code", e.Code))
+	}
 	if e.Attempt > 0 {
 		attrs = append(attrs, slog.Uint64("attempt", e.Attempt))
 	}
