@@ -62,6 +62,11 @@ func New(store storage.Store, scope Scope, opts ...Option) (*Engine, error) {
 	if e.responder.expiryHeader == e.responder.replayHeader {
 		return nil, fmt.Errorf("oncekey: WithExpiryHeader is given %q, which marks replays: give another name", e.responder.expiryHeader)
 	}
+	for _, name := range [...]string{e.responder.replayHeader, e.responder.expiryHeader} {
+		if slices.Contains(e.keyHeaders, name) {
+			return nil, fmt.Errorf("oncekey: WithReplayHeader or WithExpiryHeader is given %q, which carries the key: give another name", name)
+		}
+	}
 	if e.echo {
 		e.responder.echoed = e.keyHeaders
 	}

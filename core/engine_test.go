@@ -51,6 +51,8 @@ func TestNewRefusesNonsense(t *testing.T) {
 		{options(core.WithKeyHeader("X-Key", "x-key")), `WithKeyHeader is given "x-key" twice: once is enough`},
 		{options(core.WithReplayHeader("X Replay")), `WithReplayHeader is given "X Replay"`},
 		{options(core.WithReplayHeader("Trailer:Again")), `WithReplayHeader is given "Trailer:Again"`},
+		{options(core.WithReplayHeader("idempotency-key")), `is given "Idempotency-Key", which carries the key: give another name`},
+		{options(core.WithKeyHeader("X-Key"), core.WithExpiryHeader("X-Key")), `is given "X-Key", which carries the key: give another name`},
 		{options(core.WithSettleBudget(0)), "WithSettleBudget is given 0s"},
 		{options(core.WithMaxUnsettled(0)), "WithMaxUnsettled is given 0"},
 		{options(core.WithExpiryHeader("")), `WithExpiryHeader is given "": give a header name`},
@@ -98,6 +100,12 @@ func TestBadPoliciesPanicWhenDeclared(t *testing.T) {
 			}()
 			engine.Handler(http.NotFoundHandler(), opt)
 		}()
+	}
+	_, err := engine.Route(policy.ExcludeFields("a..b"), policy.KeyField("items.*.id"), policy.RedactFields("c..d"))
+	for _, field := range []string{"ExcludeFields", "KeyField", "RedactFields"} {
+		if err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("got %v, want an error that names %s too", err, field)
+		}
 	}
 }
 
