@@ -2,7 +2,7 @@
 // that runs as a single instance, and for tests.
 //
 //	store := memstore.New(memstore.MaxBytes(64 << 20))
-//	guard, err := core.New(store, core.ScopeBy(userID))
+//	engine, err := core.New(store, core.ScopeBy(userID))
 //
 // A Store starts no goroutine and needs no Close. It drops expired records while it
 // serves requests. [MaxRecords] and [MaxBytes] bound its size. A full store refuses
