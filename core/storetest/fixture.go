@@ -18,9 +18,8 @@ const (
 // callKey is the key of callTime, which no case uses.
 const callKey = 1_000_000
 
-// manyKeys is the number of keys in the cases with many keys: more than fit into one page
-// of 1000 records, or into three of 333. Over a server these cases are most of the suite's
-// calls.
+// manyKeys is the number of keys in the case with many keys: more than fit into one page
+// of 1000 records, or into three of 333.
 const manyKeys = 1_200
 
 // digest and otherDigest belong to different requests.

@@ -127,7 +127,7 @@ var inspectorCases = []testCase{
 		rule: "a record that exists from the first page to the last is listed, whatever other records come and go between two " +
 			"pages",
 		test: func(f *fixture) {
-			const staying, passing = 300, 300
+			const staying, passing = 100, 100
 			var leases []storage.Lease
 			claim := func(n int) storage.Lease {
 				c := of(f.claim(), storage.Key("", "", "", key(n))) // everywhere in the order

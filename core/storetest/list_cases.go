@@ -55,7 +55,7 @@ var listCases = []testCase{
 		rule: "List stops after LookAt records, or a few more, and says how many it has looked at. However small the budget is, " +
 			"List advances, and the pages together find all records",
 		test: func(f *fixture) {
-			const keys, lookAt = 300, 50
+			const keys, lookAt = 150, 50
 			f.spread(keys, func(n int) error { return f.claimsOnce(key(n)) })
 			c := of(f.claim(), key(keys))
 			f.win(c, 1, false)
