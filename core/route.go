@@ -38,27 +38,23 @@ func (r *Route) Guards(method string) bool { return r.policy.Guards(method) }
 
 // compile compiles the policy's fields. The error names each field at fault.
 func (r *Route) compile() error {
-	var wrong []error
-	check := func(field string, err error) {
-		if err != nil {
-			wrong = append(wrong, fmt.Errorf("policy: %s: %w", field, err))
-		}
-	}
-	var err error
-	r.exclusion, err = fingerprint.Exclude(r.policy.ExcludeFields...)
-	check("ExcludeFields", err)
+	var exclude, include, key, redact error
+	r.exclusion, exclude = fingerprint.Exclude(r.policy.ExcludeFields...)
 	if len(r.policy.IncludeFields) > 0 {
-		r.exclusion, err = fingerprint.Only(r.policy.IncludeFields...)
-		check("IncludeFields", err)
+		r.exclusion, include = fingerprint.Only(r.policy.IncludeFields...)
 	}
 	if r.policy.KeyField != "" {
-		r.keyField, err = fingerprint.ParseMember(r.policy.KeyField)
-		check("KeyField", err)
+		r.keyField, key = fingerprint.ParseMember(r.policy.KeyField)
 	}
-	if r.redactions, err = wire.RedactionsOf(r.policy.RedactFields); err != nil {
-		wrong = append(wrong, err)
+	r.redactions, redact = wire.RedactionsOf(r.policy.RedactFields)
+	return errors.Join(inField("ExcludeFields", exclude), inField("IncludeFields", include), inField("KeyField", key), inField("RedactFields", redact))
+}
+
+func inField(name string, err error) error {
+	if err == nil {
+		return nil
 	}
-	return errors.Join(wrong...)
+	return fmt.Errorf("policy: %s: %w", name, err)
 }
 
 type onceFlag struct{ atomic.Bool }

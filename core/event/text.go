@@ -61,8 +61,7 @@ const maxShownPath = 200
 // the first segments.
 func shownPath(path string) string {
 	if len(path) > maxShownPath {
-		path = path[:strings.LastIndexByte(path[:maxShownPath], '/')+1]
-		return shownPath(path) + "..."
+		return shownPath(path[:strings.LastIndexByte(path[:maxShownPath], '/')+1]) + "..."
 	}
 	segments := strings.Split(path, "/")
 	for i, segment := range segments {

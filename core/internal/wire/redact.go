@@ -2,7 +2,6 @@ package wire
 
 import (
 	"encoding/json"
-	"fmt"
 	"mime"
 	"slices"
 	"strings"
@@ -28,7 +27,7 @@ func RedactionsOf(fields []string) (all Redactions, err error) {
 	for _, field := range fields {
 		members, err := fingerprint.Exclude(field)
 		if err != nil {
-			return nil, fmt.Errorf("policy: RedactFields: %w", err)
+			return nil, err
 		}
 		all = append(all, redaction{field, members})
 	}
