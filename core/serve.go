@@ -227,22 +227,3 @@ func (e *Engine) Refuse(w http.ResponseWriter, r *http.Request, route *Route, re
 func (e *Engine) Warn(r *http.Request, route *Route, reason error) {
 	unread(&e.shared, r, route).report(r.Context(), &event.Event{Result: event.WrongSetup, Err: reason})
 }
-
-// skips calls the policy's SkipIf, and reports a request that it skips. A panic is
-// reported, and continues or ends as the Scope's does.
-func skips(s *shared, r *http.Request, route *Route) (skip bool) {
-	happened := event.Event{Result: event.CallbackPanicked, Err: errors.New("oncekey: the SkipIf panicked")}
-	skip = true // until SkipIf has returned
-	defer func() {
-		if skip {
-			unread(s, r, route).report(r.Context(), &happened)
-		}
-		if route.observes {
-			_ = recover() // of which the event tells
-		}
-	}()
-	if skip = route.policy.SkipIf(r); skip {
-		happened = event.Event{Result: event.Skipped}
-	}
-	return skip
-}

@@ -3,6 +3,7 @@ package core
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -77,6 +78,25 @@ func serveUnguarded(s *shared, w http.ResponseWriter, r *http.Request, route *Ro
 		}
 	}()
 	seen.watch(w, func(w http.ResponseWriter) { next.ServeHTTP(w, r) })
+}
+
+// skips calls the policy's SkipIf, and reports a request that it skips. A panic is
+// reported, and continues or ends as the Scope's does.
+func skips(s *shared, r *http.Request, route *Route) (skip bool) {
+	happened := event.Event{Result: event.CallbackPanicked, Err: errors.New("oncekey: the SkipIf panicked")}
+	skip = true // until SkipIf has returned
+	defer func() {
+		if skip {
+			unread(s, r, route).report(r.Context(), &happened)
+		}
+		if route.observes {
+			_ = recover() // of which the event tells
+		}
+	}()
+	if skip = route.policy.SkipIf(r); skip {
+		happened = event.Event{Result: event.Skipped}
+	}
+	return skip
 }
 
 // responseSeen records facts about a response that the guard does not buffer.
