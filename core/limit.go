@@ -35,7 +35,8 @@ type ScopeLimit struct {
 // OnStoreError decides.
 //
 // The limit costs a first-time request one call of the store, or two with an InFlight, each
-// within StoreTimeout. A replay costs no more. New returns an error for a store that is no
+// within StoreTimeout, and with an InFlight one for each renewal of the lease and each line of
+// a step. A replay costs no more. New returns an error for a store that is no
 // storage.Limiter. The scope reaches the store only as a hash.
 //
 //	core.WithScopeLimit(core.ScopeLimit{InFlight: 100, PerMinute: 600})
