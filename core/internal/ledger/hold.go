@@ -153,6 +153,7 @@ func (h *Hold) renew() {
 	calledAt, err := h.extend(min(h.policy.StoreTimeout, h.Lease.LockTTL/3, h.left()))
 	if err == nil {
 		h.report(event.Event{Result: event.LeaseRenewed, Renewal: true}) // before the settlement's, which waits
+		renewPlace(h)
 	}
 	h.renewedBy(calledAt, err, true)
 }
@@ -181,13 +182,10 @@ func (h *Hold) renewedBy(calledAt time.Time, err error, scheduled bool) {
 	h.wakeAt(h.ledger.clock.Now(), next)
 }
 
-// extend renews the lease at the store, and the place of its key, and stores the steps.
+// extend renews the lease at the store, and stores the steps.
 func (h *Hold) extend(timeout time.Duration) (calledAt time.Time, err error) {
 	calledAt, sent, err := h.renewOnce(context.WithoutCancel(h.run.Context()), timeout)
 	h.Steps().sent(sent, err)
-	if err == nil && h.ledger.Limit.InFlight > 0 {
-		keepPlace(h, min(h.policy.StoreTimeout, h.Lease.LockTTL/3), h.Lease.LockTTL)
-	}
 	return calledAt, err
 }
 
@@ -262,6 +260,13 @@ func leavePlace(h *Hold) {
 	h.mu.Unlock()
 	if over {
 		keepPlace(h, h.policy.StoreTimeout, 0)
+	}
+}
+
+// renewPlace renews the place of the key after a renewal of its lease.
+func renewPlace(h *Hold) {
+	if h.ledger.Limit.InFlight > 0 {
+		keepPlace(h, min(h.policy.StoreTimeout, h.Lease.LockTTL/3), h.Lease.LockTTL)
 	}
 }
 

@@ -145,6 +145,9 @@ func (s *Steps) store(timeout time.Duration) error {
 		wait := soon(try)
 		if err == nil || rules.WriteLasts(err) || time.Until(deadline) <= wait || !sleep(s.ledger.background, wait) {
 			hold.renewedBy(calledAt, err, false)
+			if err == nil { // after a slow reply the next renewal is due, and does not wait for this
+				renewPlace(hold)
+			}
 			return err
 		}
 	}
