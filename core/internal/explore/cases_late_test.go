@@ -241,4 +241,17 @@ var lateCases = []planned{
 			Calls:      []CallFault{{Op: Extend, N: 3, Mode: Late, For: 500 * ms}},
 		},
 	},
+	{
+		// The reply to a step's renewal comes late, so that the next renewal is due at once. It does
+		// not wait for the call that keeps the place of the key, which the store does not answer.
+		name: "a place is kept while a renewal is due",
+		plan: Plan{
+			Policy:   with(func(p *Policy) { p.LockTTL, p.StoreTimeout = 300*ms, 500*ms }),
+			Pods:     pods(1),
+			Limit:    core.ScopeLimit{InFlight: 1},
+			Requests: []Request{{ID: 0, At: ms, Handler: []Step{{Do: InStep, N: 1, For: 2 * ms}, {Do: Sleep, For: 100 * ms}}}},
+			Calls:    []CallFault{{Op: Extend, N: 1, Mode: SlowBack, For: 255 * ms}},
+			Outages:  []Outage{{Kind: Partition, From: 160 * ms, For: 200 * ms}},
+		},
+	},
 }
