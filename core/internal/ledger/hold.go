@@ -263,13 +263,6 @@ func leavePlace(h *Hold) {
 	}
 }
 
-// renewPlace renews the place of the key after a renewal of its lease.
-func renewPlace(h *Hold) {
-	if h.ledger.Limit.InFlight > 0 {
-		keepPlace(h, min(h.policy.StoreTimeout, h.Lease.LockTTL/3), h.Lease.LockTTL)
-	}
-}
-
 // keepPlace renews the place of a first attempt, or gives it back: later attempts have none.
 func keepPlace(h *Hold, timeout, ttl time.Duration) {
 	if h.Lease.Attempt == 1 {

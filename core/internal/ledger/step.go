@@ -218,3 +218,10 @@ func (s *Steps) kept() string {
 	}
 	return s.steps.log.Kept()
 }
+
+// renewPlace renews the place of the key after a renewal of its lease.
+func renewPlace(h *Hold) {
+	if h.ledger.Limit.InFlight > 0 {
+		keepPlace(h, min(h.policy.StoreTimeout, h.Lease.LockTTL/3), h.Lease.LockTTL)
+	}
+}
