@@ -24,9 +24,13 @@ type lintCommand struct {
 
 // Run implements the command.
 func (c *lintCommand) Run(out *printer) error {
+	engine, err := core.New(anyStore{memstore.New()}, core.SharedScope)
+	if err != nil {
+		return err
+	}
 	var failed error
 	for _, name := range c.Files {
-		table, err := lint(name)
+		table, err := declareFile(engine, name)
 		if err != nil {
 			for _, line := range linesOf(err) {
 				out.line("%s", line)
@@ -41,22 +45,13 @@ func (c *lintCommand) Run(out *printer) error {
 	return failed
 }
 
-// lint reads a file of policies, and declares them as a program does.
-func lint(name string) (*policy.Table, error) {
+// declareFile reads a file of policies, and gives them to an engine as a program does. The error
+// names each row that the engine refuses: a table does not read the paths of its fields.
+func declareFile(engine *core.Engine, name string) (*policy.Table, error) {
 	table, err := tablefile.Read(name)
 	if err != nil {
 		return nil, err
 	}
-	engine, err := core.New(anyStore{memstore.New()}, core.SharedScope)
-	if err != nil {
-		return nil, err
-	}
-	return table, declareAll(engine, table)
-}
-
-// declareAll gives the policies of a table to an engine. The error names each row that the engine
-// refuses: a table does not read the paths of its fields.
-func declareAll(engine *core.Engine, table *policy.Table) error {
 	var all []error
 	for _, row := range table.Declarations() {
 		route, err := engine.Route(policy.From(row.Policy))
@@ -66,7 +61,7 @@ func declareAll(engine *core.Engine, table *policy.Table) error {
 		}
 		route.Declare(core.Endpoint{Method: row.Method, Pattern: row.Pattern})
 	}
-	return errors.Join(all...)
+	return table, errors.Join(all...)
 }
 
 // versionCommand prints the version.

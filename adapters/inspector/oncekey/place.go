@@ -24,7 +24,6 @@ import (
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/tieredstore"
-	"github.com/oncekey/oncekey/policy/tablefile"
 )
 
 // place says where the records are.
@@ -132,11 +131,7 @@ func (p *place) declare(engine *core.Engine) error {
 	if p.Policies == "" {
 		return nil
 	}
-	table, err := tablefile.Read(p.Policies)
-	if err == nil {
-		err = declareAll(engine, table)
-	}
-	if err != nil {
+	if _, err := declareFile(engine, p.Policies); err != nil {
 		return usageError{err}
 	}
 	return nil
