@@ -85,6 +85,9 @@ type base struct {
 	Health http.HandlerFunc `route:"GET /health"`
 }
 
+// tree has itself as a member, and no routes.
+type tree struct{ Left, Right *tree }
+
 type members struct {
 	Join http.HandlerFunc `route:"POST /members" idempotency:""`
 }
@@ -103,8 +106,10 @@ func TestNestedStructsAreWalked(t *testing.T) {
 		}
 		Server *http.Server // something else, with handlers of its own
 		Self   *struct{ Server http.Server }
+		Tree   *tree
+		health http.HandlerFunc // not for a router
 	}
-	api := &API{base: base{handle}, members: &members{handle}, Members: Members{handle}, Server: &http.Server{}}
+	api := &API{base: base{handle}, members: &members{handle}, Members: Members{handle}, Server: &http.Server{}, health: handle}
 	api.Admin = &struct {
 		Ban http.HandlerFunc `route:"POST /bans" idempotency:""`
 	}{handle}
