@@ -56,3 +56,8 @@ func TestGoldenAttributes(t *testing.T) {
 	testkit.Must(t, json.Unmarshal(line.Bytes(), &logged))
 	golden.Names(t, "attributes.jsonl", slices.Collect(maps.Keys(logged)))
 }
+
+func TestLogOfANilOption(t *testing.T) {
+	t.Parallel()
+	testkit.PanicsWith(t, func() { Log(nil, nil) }, "event: option 1 of Log is nil: leave it out")
+}

@@ -2,6 +2,7 @@ package event
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 )
@@ -14,7 +15,10 @@ import (
 // are at Error. LogAt changes a level.
 func Log(logger *slog.Logger, options ...LogOption) Observer {
 	o := &logObserver{logger: logger}
-	for _, option := range options {
+	for i, option := range options {
+		if option == nil {
+			panic(fmt.Sprintf("event: option %d of Log is nil: leave it out", i+1))
+		}
 		option(o)
 	}
 	return o

@@ -304,4 +304,5 @@ func TestOptionsRefuseNonsense(t *testing.T) {
 	t.Parallel()
 	testkit.PanicsWith(t, func() { memstore.MaxRecords(0) }, "MaxRecords(0)")
 	testkit.PanicsWith(t, func() { memstore.MaxBytes(-1) }, "MaxBytes(-1)")
+	testkit.PanicsWith(t, func() { memstore.New(memstore.MaxRecords(1), nil) }, "memstore: option 2 is nil: leave it out")
 }

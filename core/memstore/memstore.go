@@ -37,6 +37,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/oncekey/oncekey/core/internal/records"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -82,9 +83,7 @@ func New(options ...Option) *Store {
 	}
 	s.epoch, s.scopes.since = s.start.Round(0).UTC(), s.start
 	rand.Read(s.secret[:]) // Read never fails: it crashes the program instead
-	for _, option := range options {
-		option(s)
-	}
+	records.Configure("memstore", s, options)
 	for i := range s.shards {
 		s.shards[i].init(s.hash)
 	}

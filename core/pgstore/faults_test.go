@@ -141,4 +141,5 @@ func TestNonsense(t *testing.T) {
 		"sweeping without a pause":   func() { store.RunSweeper(t.Context(), 0) },
 		"migrating without a pool":   func() { _ = pgstore.Migrate(t.Context(), nil) },
 	})
+	testkit.PanicsWith(t, func() { pgstore.Migrations(nil) }, "pgstore: option 1 is nil: leave it out")
 }

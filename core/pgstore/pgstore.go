@@ -102,6 +102,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncekey/oncekey/core/internal/lane"
+	"github.com/oncekey/oncekey/core/internal/records"
 	"github.com/oncekey/oncekey/core/internal/sqlrows"
 	"github.com/oncekey/oncekey/core/storage"
 )
@@ -236,9 +237,7 @@ func configured(pool *pgxpool.Pool, options []Option) *Store {
 	}
 	s.claims = lane.Lane[storage.Claim, claimed]{Client: postgresClient, Send: s.claimMany, Statements: statements}
 	s.completions = lane.Lane[completion, struct{}]{Client: postgresClient, Send: s.completeMany, Statements: statements}
-	for _, option := range options {
-		option(s)
-	}
+	records.Configure("pgstore", s, options)
 	s.proof = sqlrows.Proof{Client: postgresClient, Prove: s.prove}
 	form := sqlrows.PostgreSQL()
 	form.FirstReads, form.AsynchronousClaims = true, s.asynchronousClaims

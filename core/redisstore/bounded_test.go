@@ -133,4 +133,5 @@ func TestContextErrorIsAdded(t *testing.T) {
 func TestNewWithoutClientPanics(t *testing.T) {
 	t.Parallel()
 	testkit.PanicsWith(t, func() { New(nil) }, "want a client")
+	testkit.PanicsWith(t, func() { New(&redis.Client{}, nil) }, "redisstore: option 1 is nil: leave it out")
 }

@@ -118,6 +118,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/oncekey/oncekey/core/internal/records"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -186,9 +187,7 @@ func New(client redis.UniversalClient, options ...Option) *Store {
 			"another one without their records, and requests run twice: want a *redis.Client or a *redis.ClusterClient", client))
 	}
 	s := &Store{client: client, prefix: DefaultPrefix, topology: newTopology(client)}
-	for _, option := range options {
-		option(s)
-	}
+	records.Configure("redisstore", s, options)
 	s.admit, s.keep = onScope(s, "admit", admitScript), onScope(s, "keep", keepScript)
 	s.replicas.find(client)
 	if pipeliner, merges := client.(*redis.AutoPipeliner); merges {

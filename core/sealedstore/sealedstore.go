@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/oncekey/oncekey/core/internal/records"
 	"github.com/oncekey/oncekey/core/internal/scopecount"
 	"github.com/oncekey/oncekey/core/storage"
 )
@@ -88,9 +89,7 @@ func New(next storage.Store, aead AEAD, options ...Option) *Store {
 		panic("sealedstore: New: want a store and an AEAD, one of them is nil")
 	}
 	s := &Store{next: next, aead: aead, maxCalls: DefaultMaxCalls, passing: scopecount.NewPassing("sealedstore", "next store", next)}
-	for _, option := range options {
-		option(s)
-	}
+	records.Configure("sealedstore", s, options)
 	s.calls = make(chan struct{}, s.maxCalls)
 	return s
 }

@@ -273,4 +273,5 @@ func TestBadArguments(t *testing.T) {
 	testkit.PanicsWith(t, func() { sealedstore.New(nil, newGCM(1)) }, "sealedstore: New: want a store and an AEAD, one of them is nil")
 	testkit.PanicsWith(t, func() { sealedstore.New(memstore.New(), nil) }, "sealedstore: New: want a store and an AEAD, one of them is nil")
 	testkit.PanicsWith(t, func() { sealedstore.MaxCalls(0) }, "sealedstore: MaxCalls(0): want at least 1")
+	testkit.PanicsWith(t, func() { sealedstore.New(memstore.New(), newGCM(1), nil) }, "sealedstore: option 1 is nil: leave it out")
 }

@@ -143,6 +143,7 @@ func TestNonsense(t *testing.T) {
 		"sweeping without a pause":    func() { store.RunSweeper(t.Context(), 0) },
 		"migrations without dialects": func() { sqlstore.Migrations(sqlstore.Dialect{}) },
 	})
+	testkit.PanicsWith(t, func() { sqlstore.Migrations(sqlstore.SQLite(), nil) }, "sqlstore: option 1 is nil: leave it out")
 	for _, batch := range []int{-1, 0, 10_001} {
 		if _, err := store.Sweep(t.Context(), batch); err == nil || !strings.Contains(err.Error(), fmt.Sprint(batch)) {
 			t.Errorf("a sweep in batches of %d returned %v, want an error", batch, err)

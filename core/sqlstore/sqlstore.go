@@ -75,6 +75,7 @@ import (
 	"regexp"
 	"sync/atomic"
 
+	"github.com/oncekey/oncekey/core/internal/records"
 	"github.com/oncekey/oncekey/core/internal/sqlrows"
 	"github.com/oncekey/oncekey/core/storage"
 )
@@ -166,9 +167,7 @@ func configured(db *sql.DB, dialect Dialect, options []Option) *Store {
 		panic("sqlstore: the dialect is missing: want PostgreSQL(), MySQL() or SQLite()")
 	}
 	s := &Store{db: db, dialect: dialect.dialect, table: DefaultTable, preparing: make(chan struct{}, 1)}
-	for _, option := range options {
-		option(s)
-	}
+	records.Configure("sqlstore", s, options)
 	if schema, _ := sqlrows.NameOf(s.table); len(schema) > s.dialect.longestName {
 		panic(fmt.Sprintf("sqlstore: Table(%q): the schema has %d bytes: %s takes at most %d", s.table, len(schema), s.dialect.name, s.dialect.longestName))
 	}

@@ -41,6 +41,10 @@ type fixture struct {
 }
 
 func newFixture(t testing.TB, store storage.Store, unit time.Duration) *fixture {
+	t.Helper()
+	if store == nil {
+		t.Fatal("storetest: New returned a nil store")
+	}
 	if unit <= 0 {
 		unit = defaultUnit
 	}

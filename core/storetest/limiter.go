@@ -13,6 +13,7 @@ import (
 // own, as [Run] does. A store without the interface fails.
 func RunLimiter(t *testing.T, config Config) {
 	t.Helper()
+	needNew(t, config.New != nil)
 	runAll(t, limiterCases, config.Wrap, config.open)
 }
 

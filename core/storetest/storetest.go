@@ -64,6 +64,7 @@ type testCase struct {
 // Run runs every case against a store of its own.
 func Run(t *testing.T, config Config) {
 	t.Helper()
+	needNew(t, config.New != nil)
 	runAll(t, allCases(), config.Wrap, config.open)
 }
 
@@ -71,6 +72,13 @@ func (c Config) open(t testing.TB) *fixture {
 	f := newFixture(t, c.New(t), c.Unit)
 	f.tooLarge = c.TooLarge
 	return f
+}
+
+func needNew(t testing.TB, given bool) {
+	t.Helper()
+	if !given {
+		t.Fatal("storetest: New is nil: give a function that returns a store without records")
+	}
 }
 
 // runAll runs cases, each with a fixture of its own.

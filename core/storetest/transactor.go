@@ -32,6 +32,7 @@ type Table struct {
 // Run such a store through [Run] too.
 func RunTransactor(t *testing.T, config TransactorConfig) {
 	t.Helper()
+	needNew(t, config.New != nil)
 	runAll(t, transactorCases, nil, config.open)
 }
 

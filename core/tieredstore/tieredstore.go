@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/oncekey/oncekey/core/internal/records"
 	"github.com/oncekey/oncekey/core/internal/scopecount"
 	"github.com/oncekey/oncekey/core/storage"
 )
@@ -89,9 +90,7 @@ func New(hot, durable storage.Store, options ...Option) *Store {
 	s := &Store{durable: durable, passing: scopecount.NewPassing("tieredstore", "durable tier", durable)}
 	s.hot.store, s.hot.timeout, s.hot.refillFor = hot, DefaultHotTimeout, DefaultRefillFor
 	s.hot.inspector, _ = hot.(storage.Inspector)
-	for _, option := range options {
-		option(s)
-	}
+	records.Configure("tieredstore", s, options)
 	return s
 }
 

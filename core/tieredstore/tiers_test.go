@@ -266,4 +266,5 @@ func TestOptionsRefuseNonsense(t *testing.T) {
 	testkit.PanicsWith(t, func() { tieredstore.RefillFor(-time.Second) }, "tieredstore: RefillFor(-1s): want at least 1ms")
 	testkit.PanicsWith(t, func() { tieredstore.New(nil, store) }, "tieredstore: New: want two stores, one of them is nil")
 	testkit.PanicsWith(t, func() { tieredstore.New(store, nil) }, "tieredstore: New: want two stores, one of them is nil")
+	testkit.PanicsWith(t, func() { tieredstore.New(store, store, nil) }, "tieredstore: option 1 is nil: leave it out")
 }
