@@ -19,5 +19,5 @@ func ExampleRememberHours() {
 	// Output:
 	// 24h0m0s 720h0m0s <nil>
 	// 24h0m0s 720h0m0s <nil>
-	// policy: Remember is -1h0m0s: it must be zero or more
+	// policy: RememberHours is "-1": it must be a whole number of hours, from 0 to 87600 (ten years)
 }

@@ -60,10 +60,11 @@ func Named(name string, value any) (Option, error) {
 	case s.kind == list:
 		return nil, &FieldError{Field: name, Value: value, Want: "a list of names"}
 	case s.kind == fmt.Sprintf("%T", value):
-		return s.read(fmt.Sprint(value))
-	default:
-		return nil, &FieldError{Field: name, Value: value, Want: s.want}
+		if option, err := s.read(fmt.Sprint(value)); err == nil {
+			return option, nil
+		}
 	}
+	return nil, &FieldError{Field: name, Value: value, Want: s.want}
 }
 
 // settingOf returns the setting of this name, or an error that lists all names.

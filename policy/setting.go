@@ -67,14 +67,19 @@ func hours(n int) time.Duration {
 	return time.Duration(min(max(n, -limit), limit)) * time.Hour
 }
 
-// inHours is the row of a duration that text has in hours.
-func inHours(name string, at func(*Policy) *time.Duration, rules ...rule[time.Duration]) setting {
+// inHours is the row of a duration that text has in hours, at least so many.
+func inHours(name string, least int, at func(*Policy) *time.Duration, rules ...rule[time.Duration]) setting {
+	const most = int(maxTTL / time.Hour)
 	parse := func(value string) (time.Duration, error) {
 		n, err := strconv.Atoi(value)
+		if n < least || n > most { // here, so that the error has the number as it is written
+			return 0, strconv.ErrRange
+		}
 		return hours(n), err
 	}
 	format := func(d time.Duration) string { return strconv.FormatInt(int64(d/time.Hour), 10) }
-	row := field(name, number, "a whole number of hours", at, parse, format, rules...)
+	want := fmt.Sprintf("a whole number of hours, from %d to %d (ten years)", least, most)
+	row := field(name, number, want, at, parse, format, rules...)
 	inText := row.write
 	row.write = func(p *Policy) string {
 		if d := *at(p); d%time.Hour != 0 {

@@ -11,10 +11,10 @@ import (
 // of the value, and the checks of Validate. Text has TTL and Remember in hours alone, so that
 // each of them has one spelling.
 var settings = []setting{
-	inHours("TTLHours", func(p *Policy) *time.Duration { return &p.TTL }, func(_ *Policy, ttl time.Duration, check checker) {
+	inHours("TTLHours", 1, func(p *Policy) *time.Duration { return &p.TTL }, func(_ *Policy, ttl time.Duration, check checker) {
 		check(ttl >= time.Millisecond && ttl <= maxTTL, ttl, "from 1ms to %v (ten years)", maxTTL)
 	}),
-	inHours("RememberHours", func(p *Policy) *time.Duration { return &p.Remember }, notNegative, func(p *Policy, d time.Duration, check checker) {
+	inHours("RememberHours", 0, func(p *Policy) *time.Duration { return &p.Remember }, notNegative, func(p *Policy, d time.Duration, check checker) {
 		check(d <= maxTTL-max(p.TTL, 0) || p.TTL > maxTTL, d, "at most %v (ten years) with TTL, which is %v", maxTTL, p.TTL)
 	}),
 	duration("LockTTL", "60s", func(p *Policy) *time.Duration { return &p.LockTTL }, func(p *Policy, lease time.Duration, check checker) {

@@ -2,8 +2,8 @@ package tablefile
 
 import (
 	"fmt"
-	"math"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
@@ -73,15 +73,7 @@ func valueOf(option string, node ast.Node) (any, error) {
 	case *ast.BoolNode:
 		return node.Value, nil
 	case *ast.IntegerNode:
-		if text := asWritten(node); !decimal.MatchString(string(text)) {
-			return nil, &policy.FieldError{Field: option, Value: text, Want: "a whole number in decimal, without a sign, a leading zero or an underscore"}
-		}
-		switch value := node.Value.(type) {
-		case int64:
-			return value, nil
-		case uint64:
-			return int64(min(value, math.MaxInt64)), nil // too large for every option
-		}
+		return wholeNumber(option, node)
 	case *ast.StringNode:
 		return node.Value, nil
 	case *ast.LiteralNode:
@@ -90,6 +82,17 @@ func valueOf(option string, node ast.Node) (any, error) {
 		return namesOf(option, node)
 	}
 	return asWritten(node), nil
+}
+
+func wholeNumber(option string, node *ast.IntegerNode) (any, error) {
+	text := asWritten(node)
+	if !decimal.MatchString(string(text)) {
+		return nil, &policy.FieldError{Field: option, Value: text, Want: "a whole number in decimal, without a sign, a leading zero or an underscore"}
+	}
+	if value, err := strconv.ParseInt(string(text), 10, 64); err == nil {
+		return value, nil
+	}
+	return text, nil
 }
 
 // isStatuses reports whether the option takes statuses. They may be numbers, also one alone:
