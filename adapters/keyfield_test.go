@@ -216,7 +216,7 @@ func TestKeyAgeRefusesKeysWithoutATime(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, inABubble(func(t *testing.T, m mounting) {
 		s, now := m.start(t, aged()), time.Now()
-		const forms = "Idempotency-Key must be a UUID of version 7 or a ULID, or come with the header Repeatability-First-Sent"
+		const forms = "Idempotency-Key must be a UUID of version 7 or a ULID, or any other key with the header Repeatability-First-Sent"
 		for name, row := range map[string]struct {
 			request *http.Request
 			want    string
@@ -232,7 +232,7 @@ func TestKeyAgeRefusesKeysWithoutATime(t *testing.T) {
 			if row.want == "" && p.Code != problem.KeyExpired {
 				t.Errorf("%s: got %+v, want key_expired", name, p)
 			}
-			if row.want != "" && (p.Code != problem.KeyInvalid || !strings.HasPrefix(p.Error, row.want) || !strings.Contains(p.Detail, "a UUID of version 7, a ULID, or any other key with the header Repeatability-First-Sent")) {
+			if row.want != "" && (p.Code != problem.KeyInvalid || !strings.HasPrefix(p.Error, row.want) || !strings.Contains(p.Detail, forms[len("Idempotency-Key must be "):])) {
 				t.Errorf("%s: got %+v, want %s", name, p, row.want)
 			}
 		}
@@ -254,6 +254,12 @@ func TestKeyAgeRefusesKeysWithoutATime(t *testing.T) {
 		request := payment("", withoutKey, func(r *http.Request) { r.Header.Set("X-Request-Id", "order-17") })
 		if p := problemIn(t, other.do(request)); p.Code != problem.KeyInvalid || !strings.HasPrefix(p.Error, "X-Request-Id must be a UUID of version 7") {
 			t.Errorf("got %+v, want a problem that names the header", p)
+		}
+
+		uuids := m.start(t, aged(policy.KeyFormat(policy.UUIDKey)))
+		const noULID = "a UUID of version 7, or any other UUID with the header Repeatability-First-Sent"
+		if p := problemIn(t, uuids.do(payment("8e03978e-40d5-43dd-bc93-6894a57f9324"))); p.Error != "Idempotency-Key must be "+noULID || !strings.Contains(p.Detail, noULID) {
+			t.Errorf("got %+v, want a problem that names no ULID", p)
 		}
 	}))
 }

@@ -18,7 +18,7 @@ func (i *identity) checkAge(place string, h http.Header) error {
 	if limit == 0 || i.request.Key == "" {
 		return nil
 	}
-	age, err := wire.AgeOfKey(i.request.Key, place, h)
+	age, err := wire.AgeOfKey(i.request.Key, place, i.route.policy.KeyFormat, h)
 	i.tooOld = err == nil && age >= limit
 	return err
 }
@@ -30,7 +30,7 @@ func (i *identity) checkAgeOf(h http.Header) *problem.Problem {
 		return nil
 	}
 	refusal := problem.New(problem.KeyInvalid, err.Error())
-	refusal.Detail = "Send a key that has the time of its making, by a clock that is right: a UUID of version 7, a ULID, or any other key with the header " + wire.FirstSentHeader + "."
+	refusal.Detail = "Send a key that has the time of its making, by a clock that is right: " + wire.KeysWithTime(i.route.policy.KeyFormat, h) + "."
 	return refusal
 }
 

@@ -15,15 +15,27 @@ const FirstSentHeader = "Repeatability-First-Sent"
 
 // The reasons for refusing the time of a key, sent as the error member of the 400.
 const (
-	errNoTime    = " must be a UUID of version 7 or a ULID"
 	errFuture    = " must not be from more than five minutes in the future"
 	errFirstSent = FirstSentHeader + " must be given once, as an HTTP date such as Sun, 06 Nov 1994 08:49:37 GMT"
 )
 
-// AgeOfKey returns the time since a key was made, by the client's clock. A key without a
-// time needs FirstSentHeader in h. Where h is nil there is no such header. place names the
-// key in the error, which the client sees.
-func AgeOfKey(key, place string, h http.Header) (time.Duration, error) {
+// KeysWithTime describes the keys of a format whose time can be known. Where h is nil there
+// is no FirstSentHeader, and a key has any format: see core.Do.
+func KeysWithTime(format policy.KeySyntax, h http.Header) string {
+	switch {
+	case h == nil:
+		return "a UUID of version 7 or a ULID"
+	case format == policy.UUIDKey:
+		return "a UUID of version 7, or any other UUID with the header " + FirstSentHeader
+	default:
+		return "a UUID of version 7 or a ULID, or any other key with the header " + FirstSentHeader
+	}
+}
+
+// AgeOfKey returns the time since a key of the format was made, by the client's clock. A key
+// without a time needs FirstSentHeader in h. place names the key in the error, which the
+// client sees.
+func AgeOfKey(key, place string, format policy.KeySyntax, h http.Header) (time.Duration, error) {
 	made, has := TimeOfKey(key)
 	if lines := h[FirstSentHeader]; !has && len(lines) > 0 {
 		var err error
@@ -34,10 +46,8 @@ func AgeOfKey(key, place string, h http.Header) (time.Duration, error) {
 	}
 	age := time.Since(made)
 	switch {
-	case !has && h != nil:
-		return 0, errors.New(place + errNoTime + ", or come with the header " + FirstSentHeader)
 	case !has:
-		return 0, errors.New(place + errNoTime)
+		return 0, errors.New(place + " must be " + KeysWithTime(format, h))
 	case age < -policy.KeyClockTolerance:
 		return 0, errors.New(place + errFuture)
 	default:

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/oncekey/oncekey/policy"
 )
 
 // The example of RFC 9562, appendix A.6, and its time.
@@ -64,7 +66,7 @@ func TestAgeOfKey(t *testing.T) {
 			hex := fmt.Sprintf("%012x", time.Now().Add(-age).UnixMilli())
 			return hex[:8] + "-" + hex[8:] + "-7cc3-98c4-dc0c0c07398f"
 		}
-		const forms = "k must be a UUID of version 7 or a ULID, or come with the header Repeatability-First-Sent"
+		const forms = "k must be a UUID of version 7 or a ULID, or any other key with the header Repeatability-First-Sent"
 		const future = " must not be from more than five minutes in the future"
 		const date = "Repeatability-First-Sent must be given once, as an HTTP date such as Sun, 06 Nov 1994 08:49:37 GMT"
 		for name, row := range map[string]struct {
@@ -89,12 +91,12 @@ func TestAgeOfKey(t *testing.T) {
 			"a very early header":  {"order-17", []string{at(-5*time.Minute - time.Second)}, 0, "Repeatability-First-Sent" + future},
 			"the last time of all": {"7ZZZZZZZZZZZZZZZZZZZZZZZZZ", nil, 0, "k" + future},
 		} {
-			age, err := AgeOfKey(row.key, "k", http.Header{FirstSentHeader: row.lines})
+			age, err := AgeOfKey(row.key, "k", policy.KeySyntax{}, http.Header{FirstSentHeader: row.lines})
 			if age != row.want || err == nil && row.err != "" || err != nil && err.Error() != row.err {
 				t.Errorf("%s: %v, %v, want %v, %q", name, age, err, row.want, row.err)
 			}
 		}
-		if _, err := AgeOfKey("order-17", "Call.Key", nil); err == nil || err.Error() != "Call.Key must be a UUID of version 7 or a ULID" {
+		if _, err := AgeOfKey("order-17", "Call.Key", policy.UUIDKey, nil); err == nil || err.Error() != "Call.Key must be a UUID of version 7 or a ULID" {
 			t.Errorf("a call's key: %v", err)
 		}
 	})
