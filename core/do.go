@@ -77,12 +77,13 @@ type Info struct {
 // MaxResponseBytes, is returned once and not stored.
 //
 // If function did not run, the error of Do wraps ErrInProgress, ErrKeyReused,
-// ErrNotReplayable, ErrKeyExpired, ErrOutcomeUnknown, ErrScopeLimited or ErrUnavailable. If
-// function ran and its result must not be used, the error wraps ErrLeaseLost or ErrNotConfirmed. A
-// panic of function is settled and continues. A call of the same name and key that
-// function makes is a part of this one, and runs its own function, if it gets function's
-// context. With another context it gets ErrInProgress after the policy's Wait.
-// Do is safe for concurrent use.
+// ErrNotReplayable, ErrKeyExpired, ErrOutcomeUnknown, ErrScopeLimited or ErrUnavailable, or
+// the call is wrong. A Key that is missing, too long, or without a time that the policy's
+// KeyAge needs is a RefusedError with the code key_missing or key_invalid. If function ran
+// and its result must not be used, the error wraps ErrLeaseLost or ErrNotConfirmed. A panic
+// of function is settled and continues. A call of the same name and key that function makes
+// with its context is a part of this one, and runs its own function. With another context
+// it gets ErrInProgress after the policy's Wait. Do is safe for concurrent use.
 func Do[T any](ctx context.Context, e *Engine, call Call, function func(context.Context) (T, error)) (T, Info, error) {
 	if call.Codec == nil {
 		call.Codec = jsonCodec{}
@@ -122,7 +123,11 @@ func do(ctx context.Context, e *Engine, call *Call, s typed) (Info, error) {
 	defer a.forget()
 	switch {
 	case err != nil:
-		a.report(ctx, &event.Event{Result: event.Refused, Code: problem.KeyInvalid, Err: err})
+		code := problem.KeyInvalid
+		if call.Key == "" {
+			code = problem.KeyMissing
+		}
+		a.report(ctx, &event.Event{Result: event.Refused, Code: code, Err: err})
 		return Info{}, err
 	case a.request.Key == "":
 		a.report(ctx, &event.Event{Result: event.NoKey})
@@ -156,12 +161,12 @@ func admitCall(a *attempt, call *Call) error {
 	case call.Name == "":
 		return errors.New(`oncekey: Call.Name is empty: name the function, such as "charge"`)
 	case call.Key == "" && a.route.policy.Required:
-		return fmt.Errorf("oncekey: Call.Key of %q is empty: give the intent's name, such as a message's id", call.Name)
+		return refusedKey(problem.KeyMissing, fmt.Sprintf("Call.Key of %q is empty: give the intent's name, such as a message's id", call.Name))
 	case len(call.Key) > wire.MaxKeyLength:
-		return fmt.Errorf("oncekey: Call.Key of %q has %d bytes: give at most %d", call.Name, len(call.Key), wire.MaxKeyLength)
+		return refusedKey(problem.KeyInvalid, fmt.Sprintf("Call.Key of %q has %d bytes: give at most %d", call.Name, len(call.Key), wire.MaxKeyLength))
 	}
 	if err := a.checkAge("Call.Key", nil); err != nil {
-		return fmt.Errorf("oncekey: the call of %q: %w", call.Name, err)
+		return refusedKey(problem.KeyInvalid, fmt.Sprintf("the call of %q: %v", call.Name, err))
 	}
 	input := fingerprint.Request{Method: storage.MethodCall, Path: call.Name}
 	if call.Input != nil {
@@ -173,6 +178,13 @@ func admitCall(a *attempt, call *Call) error {
 	}
 	a.read(input)
 	return nil
+}
+
+// refusedKey returns the error for a key that a call cannot have.
+func refusedKey(code, text string) error {
+	refusal := problem.New(code, text)
+	refusal.Detail = text
+	return &RefusedError{Problem: *refusal}
 }
 
 // runCall runs the function under its lease.
@@ -250,29 +262,6 @@ func observeCall(ctx context.Context, a *attempt, s typed) error {
 		status, outcome = statusOf(err), failure.Outcome{Err: err}
 	}
 	return err
-}
-
-// RefusedError is returned by Do when the engine did not run the function. It wraps
-// the sentinel of the Problem's code.
-type RefusedError struct{ Problem problem.Problem }
-
-// Error returns "oncekey: in_progress: …".
-func (e *RefusedError) Error() string {
-	return "oncekey: " + e.Problem.Code + ": " + e.Problem.Detail
-}
-
-// Unwrap returns the sentinel of the problem's code.
-func (e *RefusedError) Unwrap() error { return refusals[e.Problem.Code] }
-
-var refusals = map[string]error{
-	problem.InProgress:       ErrInProgress,
-	problem.KeyReused:        ErrKeyReused,
-	problem.NotReplayable:    ErrNotReplayable,
-	problem.KeyExpired:       ErrKeyExpired,
-	problem.OutcomeUnknown:   ErrOutcomeUnknown,
-	problem.ScopeLimited:     ErrScopeLimited,
-	problem.StoreUnavailable: ErrUnavailable,
-	problem.ShuttingDown:     ErrUnavailable,
 }
 
 type jsonCodec struct{}

@@ -232,16 +232,21 @@ func TestDoNamesTheWrongField(t *testing.T) {
 	tests := []struct {
 		call  core.Call
 		names string
+		code  string // of a RefusedError
 	}{
-		{core.Call{Name: "charge", Key: "k"}, "Call.Scope is empty"},
-		{core.Call{Scope: "s", Key: "k"}, "Call.Name is empty"},
-		{core.Call{Scope: "s", Name: "charge"}, `Call.Key of "charge" is empty`},
-		{core.Call{Scope: "s", Name: "charge", Key: strings.Repeat("k", 256)}, "256 bytes"},
-		{core.Call{Scope: "s", Name: "charge", Key: "k", Input: func() {}}, `Call.Input of "charge"`},
+		{core.Call{Name: "charge", Key: "k"}, "Call.Scope is empty", ""},
+		{core.Call{Scope: "s", Key: "k"}, "Call.Name is empty", ""},
+		{core.Call{Scope: "s", Name: "charge"}, `Call.Key of "charge" is empty`, problem.KeyMissing},
+		{core.Call{Scope: "s", Name: "charge", Key: strings.Repeat("k", 256)}, "256 bytes", problem.KeyInvalid},
+		{core.Call{Scope: "s", Name: "charge", Key: "k", Input: func() {}}, `Call.Input of "charge"`, ""},
 	}
 	for _, test := range tests {
-		if _, _, err := s.charge(t.Context(), test.call); err == nil || !strings.Contains(err.Error(), test.names) {
+		_, _, err := s.charge(t.Context(), test.call)
+		if err == nil || !strings.Contains(err.Error(), test.names) {
 			t.Errorf("it returned %v, want an error with %s", err, test.names)
+		}
+		if refused, is := errors.AsType[*core.RefusedError](err); is != (test.code != "") || is && refused.Problem.Code != test.code {
+			t.Errorf("it returned %v, want the code %q", err, test.code)
 		}
 	}
 	if s.wantRuns(t, 0); s.events.count(event.Refused) != len(tests) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/oncekey/oncekey/core/internal/ledger"
+	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -58,3 +59,26 @@ var (
 	// when the context ended before all work was finished.
 	ErrShutdown = errors.New("oncekey: shut down before all work was finished")
 )
+
+// RefusedError is returned by Do when the engine did not run the function. It wraps
+// the sentinel of the Problem's code. key_missing and key_invalid have none.
+type RefusedError struct{ Problem problem.Problem }
+
+// Error returns "oncekey: in_progress: …".
+func (e *RefusedError) Error() string {
+	return "oncekey: " + e.Problem.Code + ": " + e.Problem.Detail
+}
+
+// Unwrap returns the sentinel of the problem's code.
+func (e *RefusedError) Unwrap() error { return refusals[e.Problem.Code] }
+
+var refusals = map[string]error{
+	problem.InProgress:       ErrInProgress,
+	problem.KeyReused:        ErrKeyReused,
+	problem.NotReplayable:    ErrNotReplayable,
+	problem.KeyExpired:       ErrKeyExpired,
+	problem.OutcomeUnknown:   ErrOutcomeUnknown,
+	problem.ScopeLimited:     ErrScopeLimited,
+	problem.StoreUnavailable: ErrUnavailable,
+	problem.ShuttingDown:     ErrUnavailable,
+}

@@ -64,10 +64,14 @@ func TestKeyAgeOfACall(t *testing.T) {
 				t.Errorf("a late call: %v, want ErrKeyExpired", err)
 			}
 		}
-		const want = `oncekey: the call of "charge": Call.Key must be a UUID of version 7 or a ULID`
+		const want = `oncekey: key_invalid: the call of "charge": Call.Key must be a UUID of version 7 or a ULID`
 		call.Key = "order-17"
-		if _, _, err := s.charge(t.Context(), call); err == nil || err.Error() != want {
+		_, _, err := s.charge(t.Context(), call)
+		if refused, is := errors.AsType[*core.RefusedError](err); !is || refused.Problem.Code != problem.KeyInvalid || err.Error() != want {
 			t.Errorf("a key without a time: %v, want %s", err, want)
+		}
+		if seen := s.events.last(event.Refused); seen.ErrorText() != want {
+			t.Errorf("the log has %s, want %s", seen.ErrorText(), want)
 		}
 		s.wantRuns(t, 1)
 		wantNoRecord(t, store)
