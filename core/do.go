@@ -31,8 +31,8 @@ type Call struct {
 	// input.
 	Input any
 	// Route comes from Engine.Route or MustRoute, called once where the function is
-	// declared. Nil means the default policy. Do ignores the policy's Methods,
-	// KeepHeaders and MaxRequestBytes.
+	// declared. Nil means the default policy. Do ignores the policy's Methods, KeyField,
+	// KeyFormat, SkipIf, IncludeHeaders, KeepHeaders and MaxRequestBytes.
 	Route *Route
 	// Codec encodes Input and the result. Nil means JSON.
 	Codec Codec

@@ -254,6 +254,21 @@ func TestDoNamesTheWrongField(t *testing.T) {
 	}
 }
 
+// Fields of a policy that are about requests of HTTP change no call.
+func TestDoIgnoresFieldsAboutRequests(t *testing.T) {
+	t.Parallel()
+	s := newService(t, memstore.New(), created)
+	call := chargeCall("k", strings.Repeat("i", 100))
+	call.Route = s.MustRoute(policy.Methods("PUT"), policy.KeyField("id"), policy.KeyFormat(policy.UUIDKey), policy.IncludeHeaders("X-Api-Version"),
+		policy.KeepHeaders("Set-Cookie"), policy.MaxRequestBytes(1), policy.SkipIf(func(*http.Request) bool { return true }))
+	for n := range 2 {
+		if _, info, err := s.charge(t.Context(), call); err != nil || info.Replayed != (n == 1) {
+			t.Errorf("call %d: %+v, %v", n+1, info, err)
+		}
+	}
+	s.wantRuns(t, 1)
+}
+
 // An inner call with the same key is a part of the outer call.
 func TestDoWithinItself(t *testing.T) {
 	t.Parallel()
