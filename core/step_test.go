@@ -408,7 +408,10 @@ func TestStepsEndWithTheirRun(t *testing.T) {
 // A record whose steps cannot be read, such as a newer version's, never runs.
 func TestUnreadableStepsNeverRun(t *testing.T) {
 	t.Parallel()
-	for _, steps := range []string{"nonsense", `{"step":"charge","gift":true}` + "\n", "{}\n{\n"} {
+	for _, steps := range []string{
+		"nonsense", `{"step":"charge","gift":true}` + "\n", `{"step":"charge"}` + "\n{\n",
+		`{"step":"charge"}{"step":"ship"}` + "\n", `{"step":"charge"} 7` + "\n", `{"step":"charge"}`, "{}\n", "null\n", "\n",
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			store := newFaultyStore()
 			s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {

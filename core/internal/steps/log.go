@@ -3,8 +3,8 @@
 package steps
 
 import (
-	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -53,9 +53,13 @@ func Read(text string) (*Log, error) {
 	l := new(Log)
 	for encoded := range strings.Lines(text) {
 		var line Line
-		decoder := json.NewDecoder(bytes.NewReader([]byte(encoded)))
+		decoder := json.NewDecoder(strings.NewReader(encoded))
 		decoder.DisallowUnknownFields()
-		if err := decoder.Decode(&line); err != nil {
+		err := decoder.Decode(&line)
+		if err == nil && (line.Step == "" || encoded[decoder.InputOffset():] != "\n") {
+			err = errors.New("a line is not one named step")
+		}
+		if err != nil {
 			return nil, fmt.Errorf("%w: its steps cannot be read: %w", storage.ErrCorruptRecord, err)
 		}
 		l.apply(line)
