@@ -33,3 +33,10 @@ func WithUnknownVariable() Dialect {
 	d.newest = strings.Replace(d.newest, "innodb_snapshot_isolation", "innodb_no_such_variable", 1)
 	return d
 }
+
+// WithoutPatience is MySQL's dialect whose migration waits for no other.
+func WithoutPatience() Dialect {
+	d := MySQL()
+	d.Lock = []string{strings.Replace(d.Lock[0], ", 60)", ", 0)", 1)}
+	return d
+}

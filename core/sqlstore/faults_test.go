@@ -217,6 +217,7 @@ func TestReplicaReplaysAndClaimsNothing(t *testing.T) {
 // Case 45: a pooler runs a statement in another session than its preparation.
 func TestMixedUpSessionsNameTheSetting(t *testing.T) {
 	t.Parallel()
+	const remedy = "default_query_exec_mode=exec for pgx, or binary_parameters=yes for lib/pq"
 	for code, text := range map[string]string{
 		"26000": "does not exist", "42P05": "already exists",
 		"08P01": "bind message supplies 1 parameters", // the unnamed statement is another client's
@@ -229,7 +230,10 @@ func TestMixedUpSessionsNameTheSetting(t *testing.T) {
 RAISE '%s' USING ERRCODE = '%s'; END $$`, text, code))
 			execute(t, db, `CREATE TRIGGER refuse BEFORE INSERT ON oncekey_records FOR EACH ROW EXECUTE FUNCTION refuse()`)
 			_, _, err := store.Acquire(t.Context(), claim("key"))
-			fails(t, "Acquire", err, nil, "default_query_exec_mode=exec for pgx, or binary_parameters=yes for lib/pq")
+			fails(t, "Acquire", err, nil, remedy)
+			execute(t, db, `DELETE FROM oncekey_records_migrations`)
+			execute(t, db, `CREATE TRIGGER refuse BEFORE INSERT ON oncekey_records_migrations FOR EACH ROW EXECUTE FUNCTION refuse()`)
+			fails(t, "Migrate", sqlstore.Migrate(t.Context(), db, sqlstore.PostgreSQL()), nil, remedy)
 		})
 	}
 }

@@ -34,10 +34,10 @@ func Migrations(dialect Dialect, options ...Option) []Migration {
 
 // Migrate brings the table to this version. Call it before the first program of a new
 // version serves requests. Every instance may call it at start: one instance migrates,
-// and the others wait. If the table has this version or a newer one, Migrate changes no
-// table. The name of the table, with _migrations after it, names the table of the
-// versions that have run. In the end Migrate proves that the table has the columns, types
-// and the key of this version, see [Store.Check].
+// and the others wait, in MySQL for at most a minute. If the table has this version or a
+// newer one, Migrate changes no table. The name of the table, with _migrations after it,
+// names the table of the versions that have run. In the end Migrate proves that the table
+// has the columns, types and the key of this version, see [Store.Check].
 //
 // Migrate needs the right to create tables and indexes. The store needs SELECT, INSERT,
 // UPDATE and DELETE on its table, and no right to the table of the versions.
@@ -47,10 +47,13 @@ func Migrate(ctx context.Context, db *sql.DB, dialect Dialect, options ...Option
 		_, err := ask(ctx, s, func() (struct{}, error) { return struct{}{}, s.migrate(ctx) })
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("sqlstore: migrate: %w", err)
+	switch {
+	case err == nil:
+		return nil
+	case faultOf(err).mixedUp(err):
+		err = s.explained(err)
 	}
-	return nil
+	return fmt.Errorf("sqlstore: migrate: %w", err)
 }
 
 func (s *Store) migrate(ctx context.Context) error {

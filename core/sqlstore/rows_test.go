@@ -240,6 +240,28 @@ func TestTableInASchema(t *testing.T) {
 	})
 }
 
+// Where the lock of another migration is not released in time, no statement runs beside it.
+func TestMigrateWithoutTheLock(t *testing.T) {
+	t.Parallel()
+	over(t, ofMySQL, func(t *testing.T, s setUp) {
+		db := s.connect(t, s.dsn(t))
+		other, err := db.Conn(t.Context())
+		must(t, err)
+		defer other.Close()
+		do := func(text string) {
+			t.Helper()
+			_, err := other.ExecContext(t.Context(), text)
+			must(t, err)
+		}
+		const lock = "LOCK(sha2('oncekey migrations of oncekey_records', 224)"
+		do("DO GET_" + lock + ", 0)")
+		fails(t, "Migrate", sqlstore.Migrate(t.Context(), db, sqlstore.WithoutPatience()), nil, "another migration has had the lock")
+		counts(t, db, 0, `SELECT count(*) FROM information_schema.tables WHERE table_schema = database() AND table_name LIKE 'oncekey%'`)
+		do("DO RELEASE_" + lock + ")")
+		must(t, sqlstore.Migrate(t.Context(), db, s.dialect))
+	})
+}
+
 func TestMigrateSaysWhatFailed(t *testing.T) {
 	t.Parallel()
 	over(t, all, func(t *testing.T, s setUp) {

@@ -2,9 +2,9 @@ package sqlrows
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -42,6 +42,8 @@ type Tables struct {
 	Database string
 	// Lock begins a migration, and Unlock ends one. Undo ends a failed one.
 	Lock, Unlock, Undo []string
+	// Locked is the query for whether Lock has got the lock. Empty: Lock fails otherwise.
+	Locked string
 	// AddVersion adds {version} to the table of the versions, unless it is there.
 	AddVersion string
 	// Types are those of the columns, and Describe is the query for them.
@@ -73,6 +75,7 @@ func MySQLTables() Tables {
 	return Tables{
 		Database:   "mysql",
 		Lock:       []string{`DO GET_LOCK(` + mysqlLock + `, 60)`},
+		Locked:     `SELECT coalesce(IS_USED_LOCK(` + mysqlLock + `) = CONNECTION_ID(), 0)`,
 		Unlock:     []string{`DO RELEASE_LOCK(` + mysqlLock + `)`},
 		Undo:       []string{`DO RELEASE_LOCK(` + mysqlLock + `)`},
 		AddVersion: `INSERT IGNORE INTO {table}_migrations (version) VALUES ({version})`,
@@ -130,7 +133,10 @@ func (d *Tables) Migrate(ctx context.Context, on Session, table string) error {
 
 // migrate runs the steps that a table lacks, under a lock.
 func (d *Tables) migrate(ctx context.Context, on Session, table string, steps []Migration) error {
-	if err := runAll(ctx, on, table, append(slices.Clone(d.Lock), createVersions)); err != nil {
+	if err := d.lock(ctx, on, table); err != nil {
+		return err
+	}
+	if err := runAll(ctx, on, table, []string{createVersions}); err != nil {
 		return err
 	}
 	current, err := Version(ctx, on, table)
@@ -146,6 +152,19 @@ func (d *Tables) migrate(ctx context.Context, on Session, table string, steps []
 		return err
 	}
 	return runAll(ctx, on, table, d.Unlock)
+}
+
+func (d *Tables) lock(ctx context.Context, on Session, table string) error {
+	err := runAll(ctx, on, table, d.Lock)
+	if err != nil || d.Locked == "" {
+		return err
+	}
+	var locked bool
+	err = on.Each(ctx, InTable(table, d.Locked), func(scan func(into ...any) error) error { return scan(&locked) })
+	if err == nil && !locked {
+		err = errors.New("another migration has had the lock for a minute: run this one again when it has ended")
+	}
+	return err
 }
 
 func runAll(ctx context.Context, on Session, table string, statements []string) error {
