@@ -27,7 +27,8 @@ type ScopeLimit struct {
 //
 // Only a request that would run its handler as the first attempt of a key counts. Replays,
 // refusals, requests for a key in progress and later attempts of a key pass. A key that was
-// released without a record is new again.
+// released without a record is new again. The keys of routes that only observe count apart, and
+// fill no limit of the others.
 //
 // A key is in flight until it is settled. If its process dies, or its settlement waits for the
 // store, it counts until its lease has ended, and a response that streams for longer than LockTTL

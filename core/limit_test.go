@@ -313,6 +313,27 @@ func TestScopeLimitObserved(t *testing.T) {
 	}
 }
 
+// Observed keys fill the limit of no guarded route.
+func TestScopeLimitCountsObservedKeysApart(t *testing.T) {
+	t.Parallel()
+	s := newLimited(t, memstore.New(), core.ScopeLimit{PerMinute: 1, InFlight: 1}, created)
+	call := chargeCall("observed", nil)
+	call.Route = s.MustRoute(policy.ObserveOnly(true))
+	for range 2 {
+		if _, _, err := s.charge(t.Context(), call); err != nil {
+			t.Error(err)
+		}
+	}
+	call = chargeCall("guarded", nil)
+	if _, _, err := s.charge(t.Context(), call); err != nil {
+		t.Errorf("the guarded call returned %v", err)
+	}
+	call.Key = "above"
+	if _, _, err := s.charge(t.Context(), call); !errors.Is(err, core.ErrScopeLimited) {
+		t.Errorf("the call above the limit returned %v", err)
+	}
+}
+
 func TestScopeLimitOfDo(t *testing.T) {
 	t.Parallel()
 	s := newLimited(t, memstore.New(), core.ScopeLimit{PerMinute: 1}, created)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"strconv"
 	"time"
 
 	"github.com/oncekey/oncekey/core/event"
@@ -87,8 +88,9 @@ func (i *identity) report(ctx context.Context, happened *event.Event) {
 	i.shared.observer.Observe(ctx, happened)
 }
 
-// limitedScope returns the hash by which the store counts the keys of a scope.
+// limitedScope returns the hash by which the store counts the keys of a scope. Observed keys
+// count apart, because a route that only observes must not fill the limit of the others.
 func limitedScope(i *identity) string {
-	sum := frame.Sum("scope limit", i.shared.service, i.request.Scope)
+	sum := frame.Sum("scope limit", strconv.FormatBool(i.route.observes), i.shared.service, i.request.Scope)
 	return hex.EncodeToString(sum[:])
 }
