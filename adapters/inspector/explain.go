@@ -1,6 +1,7 @@
 package inspector
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 	"regexp"
@@ -71,6 +72,10 @@ func (p *Page) explain(v visit) (screen, error) {
 		x.Policy = policyOf(retry.Route)
 	}
 	found, err := p.records.Explain(v.Context(), retry)
+	if lines := bytes.ReplaceAll(retry.Body, []byte("\r\n"), []byte("\n")); err == nil && found.Result == event.KeyReused && len(lines) < len(retry.Body) {
+		retry.Body = lines // a browser sends each end of a pasted line as CRLF
+		found, err = p.records.Explain(v.Context(), retry)
+	}
 	if err != nil {
 		return screen{}, retryFault(err)
 	}

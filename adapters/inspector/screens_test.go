@@ -63,6 +63,19 @@ func TestExplainTakesTheClosestRoute(t *testing.T) {
 	}
 }
 
+// A browser sends the line ends of a pasted body as CRLF, whatever they were.
+func TestExplainLines(t *testing.T) {
+	t.Parallel()
+	s := newService(t, memstore.New())
+	for key, body := range map[string]string{"lf": "two\nlines", "crlf": "two\r\nlines"} {
+		s.request("/payments", key, "", body)
+		x := read[inspector.Explanation](s, s.post("/explain", question(key, "two\r\nlines"), acceptsJSON...), http.StatusOK)
+		testkit.Equal(t, x.Outlook.Result, "replay", "the result for a first request with %q", body)
+		x = read[inspector.Explanation](s, s.post("/explain", question(key, "two\r\nmore lines"), acceptsJSON...), http.StatusOK)
+		testkit.Equal(t, x.Outlook.Result, "key_reused", "the result for another body than %q", body)
+	}
+}
+
 func TestExplainNamesMembers(t *testing.T) {
 	t.Parallel()
 	s := newService(t, memstore.New())
