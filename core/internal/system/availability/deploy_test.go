@@ -26,6 +26,7 @@ import (
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/internal/system/service"
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/internal/testkit"
 	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
@@ -112,8 +113,7 @@ func deploy(t *testing.T, _ time.Duration) scenario {
 		Rewrite: func(r *httputil.ProxyRequest) { r.Out.URL.Scheme = "http" }, Transport: front,
 	})
 	t.Cleanup(proxy.Close)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true})
-	t.Cleanup(func() { client.Close() })
+	client := service.Redis(t, redis.Options{Addr: server.Addr()})
 	return scenario{
 		name:    "a rolling deploy of four processes on Redis, with `Engine.Shutdown`",
 		guarded: through(proxy.Client(), proxy.URL+"/guarded"),

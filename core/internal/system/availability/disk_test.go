@@ -14,6 +14,7 @@ import (
 
 	_ "modernc.org/sqlite"
 
+	"github.com/oncekey/oncekey/core/internal/system/service"
 	"github.com/oncekey/oncekey/core/sqlstore"
 	"github.com/oncekey/oncekey/internal/testkit"
 	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
@@ -27,10 +28,7 @@ func sqliteFull(t *testing.T, outage time.Duration) scenario {
 	disk := newDisk(t, megabytes)
 	open := func(name string) *sql.DB {
 		file := "file:" + filepath.Join(disk.folder, name) + "?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(5000)"
-		db, err := sql.Open("sqlite", file)
-		testkit.Must(t, err)
-		t.Cleanup(func() { db.Close() })
-		return db
+		return service.SQL(t, "sqlite", file)
 	}
 	e := inSQL(t, sqlstore.SQLite(), open("guarded.db"), open("bare.db"))
 	e.name = "SQLite: the disk is full, and has room again"

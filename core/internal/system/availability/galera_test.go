@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncekey/oncekey/core/internal/system/service"
 	"github.com/oncekey/oncekey/core/internal/system/soak"
 	"github.com/oncekey/oncekey/core/sqlstore"
 	"github.com/oncekey/oncekey/core/storage"
@@ -30,9 +31,7 @@ func galeraNode(t *testing.T, _ time.Duration) scenario {
 	nodes[0].Execute("CREATE DATABASE shop")
 	proxy := faultproxy.Start(t, nodes[0].Addr())
 	open := func() *sql.DB {
-		db, err := sql.Open("mysql", fmt.Sprintf("root@tcp(%s)/shop", proxy.Addr()))
-		testkit.Must(t, err)
-		t.Cleanup(func() { db.Close() })
+		db := service.SQL(t, "mysql", fmt.Sprintf("root@tcp(%s)/shop", proxy.Addr()))
 		db.SetMaxOpenConns(connections)
 		db.SetMaxIdleConns(connections)
 		return db
@@ -134,10 +133,8 @@ func TestSoakGalera(t *testing.T) {
 
 func storeAt(t testing.TB, node *mysqltest.Server, database string, migrate bool) storage.Store {
 	t.Helper()
-	db, err := sql.Open("mysql", fmt.Sprintf("root@tcp(%s)/%s", node.Addr(), database))
-	testkit.Must(t, err)
+	db := service.SQL(t, "mysql", fmt.Sprintf("root@tcp(%s)/%s", node.Addr(), database))
 	db.SetMaxOpenConns(connections / 2)
-	t.Cleanup(func() { db.Close() })
 	if migrate {
 		testkit.Must(t, sqlstore.Migrate(t.Context(), db, sqlstore.MySQL()))
 	}

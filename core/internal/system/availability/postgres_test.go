@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncekey/oncekey/core/internal/system/service"
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/internal/testkit"
 	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
@@ -102,13 +103,7 @@ func inPostgres(t *testing.T, dsn string) scenario {
 
 func connect(t *testing.T, dsn string) *pgxpool.Pool {
 	t.Helper()
-	config, err := pgxpool.ParseConfig(dsn)
-	testkit.Must(t, err)
-	config.MaxConns = connections
-	pool, err := pgxpool.NewWithConfig(context.WithoutCancel(t.Context()), config)
-	testkit.Must(t, err)
-	t.Cleanup(pool.Close)
-	return pool
+	return service.Pool(t, dsn, func(c *pgxpool.Config) { c.MaxConns = connections })
 }
 
 func execute(t *testing.T, pool *pgxpool.Pool, statement string) {

@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
@@ -203,8 +202,7 @@ func (o operator) saysAsAPage(s *shop) {
 func TestRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true})
-	t.Cleanup(func() { rdb.Close() })
+	rdb := service.Redis(t, redis.Options{Addr: server.Addr()})
 	o := operator{t, []string{"--redis", "redis://" + server.Addr() + "/0", "--prefix", "shop:"}, 1}
 	o.nightOnCall(openShop(t, redisstore.New(rdb, redisstore.Prefix("shop:"))))
 }
@@ -213,7 +211,7 @@ func TestRedis(t *testing.T) {
 func TestPostgreSQL(t *testing.T) {
 	t.Parallel()
 	dsn := postgrestest.Shared(t)
-	pool := openPool(t, dsn)
+	pool := service.Pool(t, dsn)
 	_, err := pool.Exec(t.Context(), "CREATE SCHEMA shop")
 	must(t, err)
 	o := operator{t, []string{"--postgres", dsn, "--table", "shop.records"}, 1}
@@ -236,19 +234,10 @@ func TestPostgreSQL(t *testing.T) {
 func TestTieredStore(t *testing.T) {
 	t.Parallel()
 	server, dsn := redistest.Start(t), postgrestest.Shared(t)
-	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true})
-	t.Cleanup(func() { rdb.Close() })
+	rdb := service.Redis(t, redis.Options{Addr: server.Addr()})
 	o := operator{t, []string{"--redis", "redis://" + server.Addr(), "--postgres", dsn}, 1}
 	o.wants(0, "are now of version", "", "migrate")
-	o.nightOnCall(openShop(t, tieredstore.New(redisstore.New(rdb), pgstore.New(openPool(t, dsn)))))
-}
-
-func openPool(t *testing.T, dsn string) *pgxpool.Pool {
-	t.Helper()
-	pool, err := pgxpool.New(context.WithoutCancel(t.Context()), dsn)
-	must(t, err)
-	t.Cleanup(pool.Close)
-	return pool
+	o.nightOnCall(openShop(t, tieredstore.New(redisstore.New(rdb), pgstore.New(service.Pool(t, dsn)))))
 }
 
 // The secrets of an address are not in an error.

@@ -11,27 +11,21 @@ import (
 	faultproxy "github.com/oncekey/oncekey/internal/testkit/proxy"
 )
 
-// Cases 13 and 19: no client learns of a transfer that may not be committed.
+// Cases 13, 19 and 50: no client learns of a transfer that may not be committed. Before the commit is sent, no row can be
+// committed: the client learns this, and the key is released at once. The handler itself responds to a failure within it.
 func TestTransferThatIsNotConfirmed(t *testing.T) {
 	t.Parallel()
 	type test struct {
 		stops        []string
-		fail         func(f *fixture, backend int)
+		waits        bool // the backend is not ended, and the commit takes too long
 		storeTimeout time.Duration
-		mayBeDone    bool
+		answer       want
 	}
 	testkit.Each(t, map[string]test{
-		"backend ended in its commit": {
-			stops:        []string{inItsCommit},
-			fail:         func(f *fixture, backend int) { f.database.terminate(backend) },
-			storeTimeout: longStoreTimeout,
-		},
-		"commit takes too long": {
-			stops:        []string{inItsCommit},
-			fail:         func(*fixture, int) {},
-			storeTimeout: 3 * shortStoreTimeout, // the test must see the commit wait
-			mayBeDone:    true,                  // the client gives up, and the server may not notice
-		},
+		"backend ended in the transfer": {[]string{betweenItsWrites}, false, longStoreTimeout, want{status: http.StatusInternalServerError}},
+		"backend ended at its record":   {[]string{atItsLastWrite, atItsRecord}, false, longStoreTimeout, rolledBack},
+		"backend ended in its commit":   {[]string{inItsCommit}, false, longStoreTimeout, unconfirmed},
+		"commit takes too long":         {[]string{inItsCommit}, true, 3 * shortStoreTimeout, unconfirmed}, // the test must see the commit wait
 	}, func(t *testing.T, test test) {
 		f := newPostgresFixture(t, 30*time.Second)
 		f.storeTimeout = test.storeTimeout
@@ -40,38 +34,22 @@ func TestTransferThatIsNotConfirmed(t *testing.T) {
 		move := transfer("key-1")
 
 		answers, stop, backend := f.beginUntil(first, move, test.stops...)
-		test.fail(f, backend)
-		(<-answers).expect(t, unconfirmed)
-		first.expectEvent("not_confirmed")
+		if !test.waits {
+			f.database.terminate(backend)
+		}
+		(<-answers).expect(t, test.answer)
+		if test.answer == unconfirmed {
+			first.expectEvent("not_confirmed")
+		}
 		stop.lift()
 
 		original := second.retryThrough(move).expectDone(t)
-		if !test.mayBeDone {
+		if !test.waits { // else the client gives up, and the server may not notice
 			original.expect(t, created)
 		}
 		first.retryThrough(move).expectCopyOf(t, original)
 		f.expectTransfers(move.key)
 	})
-}
-
-// Case 50: before the commit is sent, no row can be committed. The client learns this, and
-// the key is released at once.
-func TestTransferThatIsRolledBack(t *testing.T) {
-	t.Parallel()
-	f := newPostgresFixture(t, 30*time.Second)
-	first, second := f.startTwo()
-	f.database.letCommitsWait()
-	move := transfer("key-1")
-
-	answers, stop, backend := f.beginUntil(first, move, atItsLastWrite, atItsRecord)
-	f.database.terminate(backend)
-	(<-answers).expect(t, rolledBack)
-	stop.lift()
-
-	original := second.retryThrough(move).expectDone(t)
-	original.expect(t, created)
-	first.retryThrough(move).expectCopyOf(t, original)
-	f.expectTransfers(move.key)
 }
 
 // The same as not confirmed, but the transfer is committed.
@@ -116,21 +94,5 @@ func TestServerKilledInTheCommit(t *testing.T) {
 	f.database.pool.Reset()
 	original := second.retryThrough(move).expect(t, created)
 	first.retryThrough(move).expectCopyOf(t, original)
-	f.expectTransfers(move.key)
-}
-
-// Case 19: the handler itself responds to a failure within the handler.
-func TestBackendEndedInTheTransfer(t *testing.T) {
-	t.Parallel()
-	f := newPostgresFixture(t, 30*time.Second)
-	first, second := f.startTwo()
-	move := transfer("key-1")
-
-	answers, stop, backend := f.beginUntil(first, move, betweenItsWrites)
-	f.database.terminate(backend)
-	stop.lift()
-	(<-answers).expect(t, want{status: http.StatusInternalServerError})
-	original := second.retryThrough(move).expect(t, created)
-	first.send(move).expectCopyOf(t, original)
 	f.expectTransfers(move.key)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncekey/oncekey/core/internal/system/service"
 	"github.com/oncekey/oncekey/internal/testkit"
 )
 
@@ -20,10 +21,7 @@ type database struct {
 
 func openDatabase(t *testing.T, dsn string) *database {
 	t.Helper()
-	pool, err := pgxpool.New(context.WithoutCancel(t.Context()), dsn)
-	testkit.Must(t, err)
-	t.Cleanup(pool.Close)
-	return &database{t, dsn, pool}
+	return &database{t, dsn, service.Pool(t, dsn)}
 }
 
 func (d *database) execute(statement string, arguments ...any) {

@@ -12,6 +12,7 @@ import (
 
 	_ "github.com/go-sql-driver/mysql"
 
+	"github.com/oncekey/oncekey/core/internal/system/service"
 	"github.com/oncekey/oncekey/internal/testkit"
 )
 
@@ -38,11 +39,8 @@ func onEachMySQL(t *testing.T, lockTTL time.Duration, test func(t *testing.T, f 
 			t.Parallel()
 			f := newFixture(t, lockTTL)
 			dsn := f.flags[len(f.flags)-1]
-			db, err := sql.Open("mysql", dsn)
-			testkit.Must(t, err)
-			t.Cleanup(func() { _ = db.Close() })
 			_, name, _ := strings.Cut(dsn, "/")
-			test(t, &mysqlFixture{f, db, name})
+			test(t, &mysqlFixture{f, service.SQL(t, "mysql", dsn), name})
 		})
 	}
 }

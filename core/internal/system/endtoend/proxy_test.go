@@ -2,11 +2,9 @@ package endtoend
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -77,26 +75,11 @@ func TestProxyThatRepeatsChargesOnce(t *testing.T) {
 		refund.path = "/refunds"
 		for _, r := range []request{pay, refund} {
 			proxy.sent.Store(0)
-			expectStatus(t, proxy.URL+r.path, http.StatusBadGateway, r)
+			(&instance{t: t, url: proxy.URL}).send(r).expect(t, want{status: http.StatusBadGateway})
 			testkit.Equal(t, proxy.sent.Load(), proxyTries, "requests that the proxy sent")
 		}
 		if got := f.effects(); len(got) != 2 || got[0].Kind != "charge" || got[1].Kind != "refund" {
 			t.Errorf("the ledger has %+v, want one charge and one refund", got)
 		}
 	})
-}
-
-func expectStatus(t *testing.T, url string, status int, r request) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	outgoing, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(r.body))
-	testkit.Must(t, err)
-	outgoing.Header.Set("Authorization", "Bearer "+r.user)
-	outgoing.Header.Set("Content-Type", "application/json")
-	outgoing.Header.Set("Idempotency-Key", r.key)
-	response, err := client.Do(outgoing)
-	testkit.Must(t, err)
-	defer response.Body.Close()
-	testkit.Equal(t, response.StatusCode, status, "%s: the status", r.path)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/oncekey/oncekey/core/internal/system/service"
 	"github.com/oncekey/oncekey/internal/testkit"
 	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
@@ -98,8 +99,7 @@ func TestRedisForgetsItsScripts(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 30*time.Second)
 	first, second := f.startTwo()
-	rdb := redis.NewClient(&redis.Options{Addr: f.redis.Addr()})
-	t.Cleanup(func() { rdb.Close() })
+	rdb := service.Redis(t, redis.Options{Addr: f.redis.Addr()})
 	forget := func() {
 		testkit.Must(t, rdb.ScriptFlush(context.WithoutCancel(t.Context())).Err())
 	}

@@ -1,12 +1,12 @@
 package failover
 
 import (
-	"context"
 	"log/slog"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncekey/oncekey/core/internal/system/service"
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
@@ -88,12 +88,7 @@ func TestTieredStoreLosesNothingInAFailover(t *testing.T) {
 // tiered returns a store with new connections to both tiers.
 func tiered(t *testing.T, d *deployment, database string) storage.Store {
 	t.Helper()
-	config, err := pgxpool.ParseConfig(database)
-	testkit.Must(t, err)
-	config.MaxConns = 8
-	pool, err := pgxpool.NewWithConfig(context.WithoutCancel(t.Context()), config)
-	testkit.Must(t, err)
-	t.Cleanup(pool.Close)
+	pool := service.Pool(t, database, func(c *pgxpool.Config) { c.MaxConns = 8 })
 	testkit.Must(t, pgstore.Migrate(t.Context(), pool))
 	return tieredstore.New(redisstore.New(d.client()), pgstore.New(pool), tieredstore.Logger(slog.New(slog.DiscardHandler)))
 }

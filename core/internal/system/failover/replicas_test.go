@@ -18,8 +18,7 @@ import (
 func TestNothingRunsWithoutEnoughReplicas(t *testing.T) {
 	t.Parallel()
 	master := redistest.Start(t, "--min-replicas-to-write", "1", "--repl-diskless-sync-delay", "0")
-	client := redis.NewClient(&redis.Options{Addr: master.Addr(), ContextTimeoutEnabled: true})
-	t.Cleanup(func() { client.Close() })
+	client := service.Redis(t, redis.Options{Addr: master.Addr()})
 	effects := newLedger()
 	first, second := effects.start(t, redisstore.New(client)), effects.start(t, redisstore.New(client))
 

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
@@ -40,14 +39,10 @@ const (
 var stores = map[string]func(t *testing.T) testkit.Inspectable{
 	"memstore": func(*testing.T) testkit.Inspectable { return memstore.New() },
 	"redisstore": func(t *testing.T) testkit.Inspectable {
-		client := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr(), ContextTimeoutEnabled: true})
-		t.Cleanup(func() { client.Close() })
-		return redisstore.New(client)
+		return redisstore.New(service.Redis(t, redis.Options{Addr: redistest.Start(t).Addr()}))
 	},
 	"pgstore": func(t *testing.T) testkit.Inspectable {
-		pool, err := pgxpool.New(t.Context(), postgrestest.Shared(t))
-		testkit.Must(t, err)
-		t.Cleanup(pool.Close)
+		pool := service.Pool(t, postgrestest.Shared(t))
 		testkit.Must(t, pgstore.Migrate(t.Context(), pool))
 		return pgstore.New(pool)
 	},

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncekey/oncekey/core/internal/system/service"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/sealedstore"
@@ -64,9 +65,7 @@ func overPool(name string, over func(durable storage.Store) storage.Store) datab
 func openPool(t *testing.T) (storage.Store, repository, *sql.DB) {
 	t.Helper()
 	dsn := postgrestest.Shared(t)
-	pool, err := pgxpool.New(context.WithoutCancel(t.Context()), dsn)
-	testkit.Must(t, err)
-	t.Cleanup(pool.Close)
+	pool := service.Pool(t, dsn)
 	db := openDB(t, "pgx", dsn)
 	testkit.Must(t, pgstore.Migrate(t.Context(), pool))
 	return pgstore.New(pool), queries{pool}, db
@@ -108,9 +107,7 @@ func overSQL(name, driver string, dialect sqlstore.Dialect, dsn func(testing.TB)
 // openDB opens a database, and makes the table of the transfers.
 func openDB(t *testing.T, driver, dsn string) *sql.DB {
 	t.Helper()
-	db, err := sql.Open(driver, dsn)
-	testkit.Must(t, err)
-	t.Cleanup(func() { db.Close() })
+	db := service.SQL(t, driver, dsn)
 	if _, err := db.ExecContext(t.Context(), table); err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package linearizable
 
 import (
 	"context"
-	"database/sql"
 	"math/rand/v2"
 	"path/filepath"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 	_ "modernc.org/sqlite"
 
+	"github.com/oncekey/oncekey/core/internal/system/service"
 	"github.com/oncekey/oncekey/core/internal/system/soak"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/pgstore"
@@ -105,9 +105,7 @@ func (*batchCounter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEnd
 // overSQL returns a store on a new, migrated database.
 func overSQL(t *testing.T, driver, dsn string, dialect sqlstore.Dialect) storage.Store {
 	t.Helper()
-	db, err := sql.Open(driver, dsn)
-	testkit.Must(t, err)
-	t.Cleanup(func() { db.Close() })
+	db := service.SQL(t, driver, dsn)
 	db.SetMaxIdleConns(keys * callersPerKey)
 	testkit.Must(t, sqlstore.Migrate(t.Context(), db, dialect))
 	return sqlstore.New(db, dialect)
@@ -116,12 +114,7 @@ func overSQL(t *testing.T, driver, dsn string, dialect sqlstore.Dialect) storage
 // database returns a pool on a new, migrated database.
 func database(t *testing.T, tracer pgx.QueryTracer) *pgxpool.Pool {
 	t.Helper()
-	config, err := pgxpool.ParseConfig(postgrestest.Shared(t))
-	testkit.Must(t, err)
-	config.ConnConfig.Tracer = tracer
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	testkit.Must(t, err)
-	t.Cleanup(pool.Close)
+	pool := service.Pool(t, postgrestest.Shared(t), func(c *pgxpool.Config) { c.ConnConfig.Tracer = tracer })
 	testkit.Must(t, pgstore.Migrate(t.Context(), pool))
 	return pool
 }
@@ -130,9 +123,7 @@ func database(t *testing.T, tracer pgx.QueryTracer) *pgxpool.Pool {
 // the history would miss the repeated call.
 func connect(t *testing.T) *redis.Client {
 	t.Helper()
-	rdb := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr(), MaxRetries: -1, PoolSize: keys * callersPerKey})
-	t.Cleanup(func() { rdb.Close() })
-	return rdb
+	return service.Redis(t, redis.Options{Addr: redistest.Start(t).Addr(), MaxRetries: -1, PoolSize: keys * callersPerKey})
 }
 
 // Cases 1, 2, 5, 6 and 11.

@@ -2,14 +2,12 @@ package linearizable
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
+	"github.com/oncekey/oncekey/core/internal/system/service"
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/sqlstore"
 	"github.com/oncekey/oncekey/core/storage"
@@ -29,15 +27,10 @@ type program interface {
 func overBoth(t *testing.T, byPgx bool) map[string]program {
 	t.Helper()
 	dsn := postgrestest.Shared(t)
-	pool, err := pgxpool.New(t.Context(), dsn)
-	testkit.Must(t, err)
-	t.Cleanup(pool.Close)
-	db, err := sql.Open("pgx", dsn)
-	testkit.Must(t, err)
-	t.Cleanup(func() { db.Close() })
+	pool, db := service.Pool(t, dsn), service.SQL(t, "pgx", dsn)
 	migrations := []error{pgstore.Migrate(t.Context(), pool), sqlstore.Migrate(t.Context(), db, sqlstore.PostgreSQL())}
 	if !byPgx {
-		_, err = pool.Exec(t.Context(), `DROP TABLE oncekey_records, oncekey_records_migrations`)
+		_, err := pool.Exec(t.Context(), `DROP TABLE oncekey_records, oncekey_records_migrations`)
 		migrations = append(migrations, err, sqlstore.Migrate(t.Context(), db, sqlstore.PostgreSQL()), pgstore.Migrate(t.Context(), pool))
 	}
 	testkit.Must(t, errors.Join(migrations...))

@@ -22,10 +22,8 @@ import (
 // newLedger opens a database with the table of payments and that of records.
 func newLedger(t *testing.T) *pgxpool.Pool {
 	t.Helper()
-	pool, err := pgxpool.New(context.WithoutCancel(t.Context()), postgrestest.Shared(t))
-	testkit.Must(t, err)
-	t.Cleanup(pool.Close)
-	_, err = pool.Exec(t.Context(), `CREATE TABLE payments (item text, confirmed boolean)`)
+	pool := service.Pool(t, postgrestest.Shared(t))
+	_, err := pool.Exec(t.Context(), `CREATE TABLE payments (item text, confirmed boolean)`)
 	testkit.Must(t, errors.Join(err, pgstore.Migrate(t.Context(), pool)))
 	return pool
 }

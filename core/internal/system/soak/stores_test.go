@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/oncekey/oncekey/core/internal/explore"
+	"github.com/oncekey/oncekey/core/internal/system/service"
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/tieredstore"
@@ -53,8 +54,7 @@ var settings = map[string]func(t *testing.T) *setting{
 func newRedis(t *testing.T) *setting {
 	t.Helper()
 	hot := redistest.Start(t, redistest.Persistent()...)
-	operator := redis.NewClient(&redis.Options{Addr: hot.Addr()})
-	t.Cleanup(func() { operator.Close() })
+	operator := service.Redis(t, redis.Options{Addr: hot.Addr()})
 	return &setting{
 		Backend: explore.Backend{
 			Inspector: redisstore.New(operator),
@@ -106,8 +106,7 @@ func newPostgres(t *testing.T) *setting {
 func newTiered(t *testing.T) *setting {
 	t.Helper()
 	p, hot := startPostgres(t), redistest.Start(t)
-	operator := redis.NewClient(&redis.Options{Addr: hot.Addr()})
-	t.Cleanup(func() { operator.Close() })
+	operator := service.Redis(t, redis.Options{Addr: hot.Addr()})
 	return &setting{
 		Backend: explore.Backend{
 			Inspector: tieredstore.New(redisstore.New(operator), pgstore.New(p.operator)), Written: p.written,
@@ -166,9 +165,7 @@ func (*database) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData
 func startPostgres(t *testing.T) *database {
 	t.Helper()
 	server := postgrestest.Start(t, "max_connections=800", "idle_in_transaction_session_timeout=5s")
-	operator, err := pgxpool.New(context.WithoutCancel(t.Context()), server.DSN())
-	testkit.Must(t, err)
-	t.Cleanup(operator.Close)
+	operator := service.Pool(t, server.DSN())
 	testkit.Must(t, pgstore.Migrate(t.Context(), operator))
 	if _, err := operator.Exec(t.Context(), `CREATE TABLE effects (tenant text, request int)`); err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
+	"github.com/oncekey/oncekey/core/internal/system/service"
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
@@ -51,20 +52,12 @@ func TestConformanceOverRedisAndPostgreSQL(t *testing.T) {
 // connect starts a Redis, and returns a client of it.
 func connect(t *testing.T) *redis.Client {
 	t.Helper()
-	rdb := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr(), ContextTimeoutEnabled: true, MaxRetries: -1})
-	t.Cleanup(func() { rdb.Close() })
-	return rdb
+	return service.Redis(t, redis.Options{Addr: redistest.Start(t).Addr(), MaxRetries: -1})
 }
 
 func openPool(t *testing.T, connections int32) *pgxpool.Pool {
 	t.Helper()
-	config, err := pgxpool.ParseConfig(postgrestest.Shared(t))
-	must(t, err)
-	config.MaxConns = connections
-	pool, err := pgxpool.NewWithConfig(context.WithoutCancel(t.Context()), config)
-	must(t, err)
-	t.Cleanup(pool.Close)
-	return pool
+	return service.Pool(t, postgrestest.Shared(t), func(c *pgxpool.Config) { c.MaxConns = connections })
 }
 
 // The suite for stores with transactions, over two servers. Each case has a prefix and tables of its own.
