@@ -19,18 +19,14 @@ import (
 
 // deadStore applies claims and loses every later call, as if the process was killed
 // right after its claim.
-type deadStore struct{ storage.Store }
-
-func (deadStore) Complete(context.Context, storage.Lease, storage.Result) error { return errStoreDown }
-
-func (deadStore) Release(context.Context, storage.Lease) error { return errStoreDown }
-
-func (deadStore) Extend(context.Context, storage.Lease, time.Duration) error { return errStoreDown }
+func deadStore(store storage.Store) storage.Store {
+	return &faultyStore{Store: store, complete: failUnapplied, release: failUnapplied, extend: failUnapplied}
+}
 
 // crash claims the key k for a process that is killed in its handler.
 func crash(t *testing.T, store storage.Store) {
 	t.Helper()
-	s := newService(t, deadStore{store}, func(http.ResponseWriter, *http.Request) {}, policy.LockTTL(time.Second))
+	s := newService(t, deadStore(store), func(http.ResponseWriter, *http.Request) {}, policy.LockTTL(time.Second))
 	s.post(t.Context(), "k", payment)
 	testkit.Abort(s)
 }

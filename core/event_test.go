@@ -223,7 +223,6 @@ func TestEventHashes(t *testing.T) {
 	testkit.Equal(t, zero.Endpoint()+zero.KeyHash()+zero.ScopeHash()+zero.Instance(), "", "an event without a subject is not empty")
 }
 
-// The default logger is slog.Default() at the time of the event.
 // A client chooses the path of a request without a pattern, and how long it is.
 func TestLongPathIsCut(t *testing.T) {
 	t.Parallel()
@@ -240,6 +239,7 @@ func TestLongPathIsCut(t *testing.T) {
 	}
 }
 
+// The default logger is slog.Default() at the time of the event.
 func TestLogObserverWithoutALogger(t *testing.T) { //nolint:paralleltest // it changes slog's default
 	var out bytes.Buffer
 	before := slog.Default()

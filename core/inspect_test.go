@@ -292,19 +292,6 @@ func TestOutlookOfAbandonedKeys(t *testing.T) {
 	}
 }
 
-func TestDerivedKey(t *testing.T) {
-	t.Parallel()
-	var inside string
-	s := newService(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {
-		inside = core.DeriveKey(r.Context(), "charge")
-		created(w, r)
-	})
-	s.post(t.Context(), "k1", payment)
-	if got := core.DerivedKey(keyOfPayment(s), "charge"); got != inside || inside == "" {
-		t.Errorf("DerivedKey returns %q, want %q as DeriveKey", got, inside)
-	}
-}
-
 func TestStepsOfARecord(t *testing.T) {
 	t.Parallel()
 	s := newService(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {

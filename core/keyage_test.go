@@ -14,7 +14,6 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
-	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -142,7 +141,7 @@ func TestKeyAgeAfterACrash(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			store, key := memstore.New(), oldKey()
 			opts := aged(policy.LockTTL(10*time.Second), policy.RememberHours(1), policy.OnAbandoned(mode))
-			crashed := newService(t, deadStore{store}, created, opts...)
+			crashed := newService(t, deadStore(store), created, opts...)
 			wantCode(t, crashed.post(t.Context(), key, payment), http.StatusConflict, problem.KeyExpired)
 			testkit.Abort(crashed)
 
@@ -177,10 +176,6 @@ func TestKeyAgeOfAnAbandonedKey(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New()
-		uncertain := func(w http.ResponseWriter, r *http.Request) {
-			failure.MarkUncertain(r.Context(), "the bank timed out")
-			w.WriteHeader(http.StatusGatewayTimeout)
-		}
 		s := newService(t, store, uncertain, aged()...)
 		key := keyOf(time.Now())
 		s.post(t.Context(), key, payment)

@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -23,81 +22,32 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// limitedStore counts the calls of a Limiter, and lets a test make them fail.
+// limitedStore is a faultyStore that counts the keys of scopes.
 type limitedStore struct {
-	*memstore.Store
-	calls  atomic.Int64 // of all methods
-	mu     sync.Mutex
-	broken func(method string) error
+	*faultyStore
+	records     *memstore.Store
+	admit, keep func(apply func() error) error
+	limits      atomic.Int64 // calls of both
 }
 
 func newLimitedStore() *limitedStore {
-	s := &limitedStore{Store: memstore.New()}
-	s.heal()
+	s := &limitedStore{faultyStore: newFaultyStore()}
+	s.records = s.Store.(*memstore.Store)
 	return s
 }
 
-func (s *limitedStore) heal() { s.fault(func(string) error { return nil }) }
-
-// breaks lets one method fail as fault does.
-func (s *limitedStore) breaks(method string, fault func() error) {
-	s.fault(func(called string) error {
-		if called == method {
-			return fault()
-		}
-		return nil
-	})
-}
-
-// fault lets the methods fail for which broken returns an error.
-func (s *limitedStore) fault(broken func(method string) error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.broken = broken
-}
-
-func (s *limitedStore) through(method string) error {
-	s.calls.Add(1)
-	s.mu.Lock()
-	broken := s.broken
-	s.mu.Unlock()
-	return broken(method)
-}
-
-func (s *limitedStore) Acquire(ctx context.Context, r storage.Request) (storage.Lease, *storage.Record, error) {
-	s.calls.Add(1)
-	return s.Store.Acquire(ctx, r)
-}
-
-func (s *limitedStore) Complete(ctx context.Context, l storage.Lease, res storage.Result) error {
-	if err := s.through("Complete"); err != nil {
-		return err
-	}
-	return s.Store.Complete(ctx, l, res)
-}
-
-func (s *limitedStore) Release(ctx context.Context, l storage.Lease) error {
-	if err := s.through("Release"); err != nil {
-		return err
-	}
-	return s.Store.Release(ctx, l)
-}
-
-func (s *limitedStore) Admit(ctx context.Context, p storage.Place, ttl time.Duration, limit storage.ScopeLimit) (storage.Admission, error) {
+func (s *limitedStore) Admit(ctx context.Context, p storage.Place, ttl time.Duration, limit storage.ScopeLimit) (a storage.Admission, err error) {
 	if strings.Contains(p.Scope, "alice") || len(p.Scope) != 64 {
 		return storage.Admission{}, errors.New("the store sees the scope " + p.Scope)
 	}
-	if err := s.through("Admit"); err != nil {
-		return storage.Admission{}, err
+	if failed := s.through(ctx, &s.limits, &s.admit, func(storage.Store) error { a, err = s.records.Admit(ctx, p, ttl, limit); return err }); failed != nil {
+		return storage.Admission{}, failed
 	}
-	return s.Store.Admit(ctx, p, ttl, limit)
+	return a, nil
 }
 
 func (s *limitedStore) Keep(ctx context.Context, p storage.Place, ttl time.Duration) error {
-	if err := s.through("Keep"); err != nil {
-		return err
-	}
-	return s.Store.Keep(ctx, p, ttl)
+	return s.through(ctx, &s.limits, &s.keep, func(storage.Store) error { return s.records.Keep(ctx, p, ttl) })
 }
 
 // newLimited is newService with a limit.
@@ -127,11 +77,12 @@ func TestScopeLimitReplyAfterTheLease(t *testing.T) {
 		store, limit := newLimitedStore(), core.ScopeLimit{InFlight: 2}
 		options := []policy.Option{policy.LockTTL(time.Second), policy.StoreTimeout(5 * time.Second), policy.OnStoreError(policy.FailOpen)}
 		one, other := newLimited(t, store, limit, created, options...), newLimited(t, store, limit, created, options...)
-		store.breaks("Admit", func() error {
-			store.heal()
+		setAdmit := store.set(&store.admit)
+		setAdmit(func(apply func() error) error {
+			setAdmit(nil)
 			advance(1500 * time.Millisecond)
 			wantFirst(t, other.post(t.Context(), "a", payment))
-			return nil
+			return apply()
 		})
 		wantCode(t, one.post(t.Context(), "a", payment), http.StatusServiceUnavailable, problem.StoreUnavailable)
 		one.wantRuns(t, 0)
@@ -160,7 +111,7 @@ func TestScopeLimitInFlight(t *testing.T) {
 			go func() { ended <- one.post(t.Context(), key, payment) }()
 		}
 		synctest.Wait()
-		records := store.Len()
+		records := store.records.Len()
 		for _, s := range []*service{one, other} {
 			wantLimited(t, s.post(t.Context(), "c", payment), "1")
 			wantReplay(t, s.post(t.Context(), "before", payment))
@@ -168,7 +119,7 @@ func TestScopeLimitInFlight(t *testing.T) {
 			wantCode(t, s.post(t.Context(), "a", `{}`), http.StatusUnprocessableEntity, problem.KeyReused)
 			s.wantEvent(t, event.ScopeLimited, 1)
 		}
-		testkit.Equal(t, store.Len(), records, "records after the refusals")
+		testkit.Equal(t, store.records.Len(), records, "records after the refusals")
 		end <- struct{}{}
 		wantFirst(t, <-ended)
 		go func() { ended <- other.post(t.Context(), "c", payment) }() // the same key, after its refusal
@@ -220,17 +171,13 @@ func TestScopeLimitFollowsTheLease(t *testing.T) {
 		close(end)
 		wantFirst(t, <-ended)
 
-		store.fault(func(method string) error { // the process dies: it settles no key, and gives no place back
-			if method != "Admit" {
-				return errStoreDown
-			}
-			return nil
-		})
+		dies := store.set(&store.complete, &store.release, &store.keep)
+		dies(failUnapplied) // the process settles no key, and gives no place back
 		dying := newLimited(t, store, limit, created, lock)
 		wantFirst(t, dying.post(t.Context(), "c", payment))
 		testkit.Abort(dying)
 		synctest.Wait()
-		store.heal()
+		dies(nil)
 		other := newLimited(t, store, limit, created, lock)
 		wantLimited(t, other.post(t.Context(), "d", payment), "1")
 		advance(10 * time.Second)
@@ -268,9 +215,12 @@ func TestScopeLimitCalls(t *testing.T) {
 		store := newLimitedStore()
 		s := newLimited(t, store, limit, created)
 		wantFirst(t, s.post(t.Context(), "a", payment))
-		testkit.Equal(t, store.calls.Swap(0), want, "%+v: calls of a first request", limit)
+		calls := func() int64 {
+			return store.acquires.Swap(0) + store.completes.Swap(0) + store.releases.Swap(0) + store.limits.Swap(0)
+		}
+		testkit.Equal(t, calls(), want, "%+v: calls of a first request", limit)
 		wantReplay(t, s.post(t.Context(), "a", payment))
-		testkit.Equal(t, store.calls.Load(), 1, "%+v: calls of a replay", limit)
+		testkit.Equal(t, calls(), 1, "%+v: calls of a replay", limit)
 	}
 }
 
@@ -279,24 +229,15 @@ func TestScopeLimitOfALostReply(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newLimitedStore()
-		s := newLimited(t, &lostReply{limitedStore: store}, core.ScopeLimit{InFlight: 1, PerMinute: 1}, created)
+		setAdmit := store.set(&store.admit)
+		setAdmit(func(apply func() error) error {
+			setAdmit(nil)
+			return failApplied(apply)
+		})
+		s := newLimited(t, store, core.ScopeLimit{InFlight: 1, PerMinute: 1}, created)
 		wantFirst(t, s.post(t.Context(), "a", payment))
 		wantLimited(t, s.post(t.Context(), "b", payment), "60")
 	})
-}
-
-// lostReply loses the reply of the first Admit.
-type lostReply struct {
-	*limitedStore
-	lost atomic.Bool
-}
-
-func (s *lostReply) Admit(ctx context.Context, p storage.Place, ttl time.Duration, limit storage.ScopeLimit) (storage.Admission, error) {
-	a, err := s.limitedStore.Admit(ctx, p, ttl, limit)
-	if s.lost.CompareAndSwap(false, true) {
-		return storage.Admission{}, errors.New("connection reset")
-	}
-	return a, err
 }
 
 // A route that only observes runs the handler, and reports the refusal.

@@ -23,7 +23,7 @@ func TestReconciledOnceStored(t *testing.T) {
 			*faultyStore
 			storage.Inspector
 		}{faulty, faulty.Store.(storage.Inspector)}
-		s := newService(t, store, unsure)
+		s := newService(t, store, uncertain)
 		s.post(t.Context(), "k", payment)
 		faulty.set(&faulty.complete, &faulty.release)(failUnapplied)
 		s.reconcile(t, finding(found), soon)

@@ -25,12 +25,6 @@ import (
 // soon are options with short times.
 var soon = core.ReconcileOptions{After: time.Minute, Every: time.Second, Backoff: 10 * time.Second, MaxBackoff: 15 * time.Second, MaxAttempts: 5}
 
-// unsure is a handler whose outcome is not known.
-func unsure(w http.ResponseWriter, r *http.Request) {
-	failure.MarkUncertain(r.Context(), "no reply")
-	w.WriteHeader(http.StatusBadGateway)
-}
-
 // reconcile runs Reconcile until the test ends or stop is called.
 func (s *service) reconcile(t *testing.T, find core.FindFunc, options core.ReconcileOptions) (stop func()) {
 	t.Helper()
@@ -91,7 +85,7 @@ func TestReconcile(t *testing.T) {
 			t.Run(name+"/"+mode.String(), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
-					s := newService(t, memstore.New(), unsure, policy.OnAbandoned(mode))
+					s := newService(t, memstore.New(), uncertain, policy.OnAbandoned(mode))
 					s.post(t.Context(), "k", payment)
 					stop := s.reconcile(t, row.find, soon)
 					advance(58 * time.Second)
@@ -184,7 +178,7 @@ func TestReconcileBacksOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New()
-		s := newService(t, store, unsure, policy.OnAbandoned(policy.Refuse))
+		s := newService(t, store, uncertain, policy.OnAbandoned(policy.Refuse))
 		s.post(t.Context(), "k", payment)
 		var asked []time.Duration
 		began := time.Now()
@@ -226,12 +220,12 @@ func TestReconcileInSeveralProcesses(t *testing.T) {
 			now.Add(-1)
 			return core.Happened, nil
 		}
-		first := newService(t, store, unsure)
+		first := newService(t, store, uncertain)
 		for i := range keys {
 			first.post(t.Context(), string(rune('A'+i)), payment)
 		}
 		for range processes {
-			newService(t, store, unsure).reconcile(t, find, core.ReconcileOptions{After: time.Minute, Every: time.Second, Concurrency: 2})
+			newService(t, store, uncertain).reconcile(t, find, core.ReconcileOptions{After: time.Minute, Every: time.Second, Concurrency: 2})
 		}
 		advance(10 * time.Minute)
 		if total.Load() != keys || most.Load() > 2*processes || most.Load() < processes {
@@ -294,7 +288,7 @@ func TestReconcileEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New()
-		s := newService(t, store, unsure)
+		s := newService(t, store, uncertain)
 		s.post(t.Context(), "k", payment)
 		asked := make(chan struct{}, 1)
 		waits := func(ctx context.Context, _ core.Lost) (core.Finding, error) {
@@ -313,7 +307,7 @@ func TestReconcileEnds(t *testing.T) {
 		if left := list(t, store)[0]; !left.Abandoned() || left.Attempt != 2 {
 			t.Errorf("the record is %+v, want an abandoned one", left.Record)
 		}
-		other := newService(t, store, unsure)
+		other := newService(t, store, uncertain)
 		ended := make(chan error)
 		go func() { ended <- other.Reconcile(t.Context(), finding(core.Happened), soon) }()
 		shutdown(t, other)
@@ -329,11 +323,11 @@ func TestReconcileRetention(t *testing.T) {
 	t.Parallel()
 	testkit.EachInBubble(t, map[string]bool{"a known route": true, "an unknown route": false}, func(t *testing.T, known bool) {
 		store := memstore.New()
-		s := newService(t, store, unsure, policy.TTLHours(48))
+		s := newService(t, store, uncertain, policy.TTLHours(48))
 		s.post(t.Context(), "k", payment)
 		keeper, want := s, 48*time.Hour
 		if !known {
-			keeper, want = newService(t, store, unsure, policy.TTLHours(72)), 72*time.Hour
+			keeper, want = newService(t, store, uncertain, policy.TTLHours(72)), 72*time.Hour
 		}
 		keeper.reconcile(t, finding(core.Happened), soon)
 		advance(2 * time.Minute)
@@ -347,7 +341,7 @@ func TestReconcileRetention(t *testing.T) {
 func TestReconcileRemembers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newService(t, memstore.New(), unsure, policy.OnAbandoned(policy.Refuse), policy.TTLHours(2), policy.RememberHours(24))
+		s := newService(t, memstore.New(), uncertain, policy.OnAbandoned(policy.Refuse), policy.TTLHours(2), policy.RememberHours(24))
 		s.post(t.Context(), "k", payment)
 		stop := s.reconcile(t, finding(core.AskAgain), soon)
 		advance(time.Hour)
@@ -383,7 +377,7 @@ func TestReconcileAfterAnother(t *testing.T) {
 	for _, records := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			store := memstore.New()
-			s := newService(t, store, unsure)
+			s := newService(t, store, uncertain)
 			s.post(t.Context(), "k", payment)
 			old := &outdated{store, storage.Listing{Entries: list(t, store)}, records}
 			asked := make(chan struct{}, 1)
@@ -393,7 +387,7 @@ func TestReconcileAfterAnother(t *testing.T) {
 			}, soon)
 			<-asked
 			stop()
-			stop = newService(t, old, unsure).reconcile(t, func(context.Context, core.Lost) (core.Finding, error) {
+			stop = newService(t, old, uncertain).reconcile(t, func(context.Context, core.Lost) (core.Finding, error) {
 				t.Error("the key was asked about again")
 				return core.AskAgain, nil
 			}, soon)
@@ -418,8 +412,8 @@ func TestReconcileAfterAnOperator(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store, refusing := memstore.New(), policy.OnAbandoned(policy.Refuse)
-		newService(t, store, unsure, refusing).post(t.Context(), "k", payment)
-		stop := newService(t, settledByHand{store}, unsure, refusing).reconcile(t, finding(core.AskAgain), soon)
+		newService(t, store, uncertain, refusing).post(t.Context(), "k", payment)
+		stop := newService(t, settledByHand{store}, uncertain, refusing).reconcile(t, finding(core.AskAgain), soon)
 		advance(soon.After + 2*time.Second)
 		stop()
 		advance(time.Minute) // the claim is given back
@@ -431,7 +425,7 @@ func TestReconcileAfterAnOperator(t *testing.T) {
 func TestFindFuncThatEndsItsGoroutine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newService(t, memstore.New(), unsure)
+		s := newService(t, memstore.New(), uncertain)
 		s.post(t.Context(), "k", payment)
 		stop := s.reconcile(t, func(context.Context, core.Lost) (core.Finding, error) {
 			runtime.Goexit()

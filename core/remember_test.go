@@ -112,7 +112,7 @@ func TestLateRetryOfAnAbandonedKey(t *testing.T) {
 		})} {
 		synctest.Test(t, func(t *testing.T) {
 			store := memstore.New()
-			crashed := newService(t, deadStore{store}, created, remembered()...)
+			crashed := newService(t, deadStore(store), created, remembered()...)
 			crashed.post(t.Context(), "k", payment)
 			testkit.Abort(crashed)
 			advance(time.Hour + 30*time.Second)

@@ -35,10 +35,7 @@ func TestDuplicateClaimsWhileKeyIsLeftAbandoned(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaultyStore()
-		s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
-			failure.MarkUncertain(r.Context())
-			w.WriteHeader(http.StatusGatewayTimeout)
-		}, policy.LockTTL(time.Minute))
+		s := newService(t, store, uncertain, policy.LockTTL(time.Minute))
 		var group sync.WaitGroup
 		store.set(&store.acquire)(func(apply func() error) error { advance(100 * time.Millisecond); return apply() })
 		group.Go(func() { wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress) })
