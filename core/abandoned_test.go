@@ -119,12 +119,6 @@ func TestAbandonedKeyIsRecovered(t *testing.T) {
 		"it says nonsense": {recovering(&policy.Response{}, nil), 0, func(t *testing.T, s *service) {
 			wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.OutcomeUnknown)
 		}},
-		"it panics": {lookingInto(func(context.Context, policy.Abandoned) { panic("provider client") }), 0, func(t *testing.T, s *service) {
-			for range 2 {
-				testkit.Equal(t, recovered(func() { s.post(t.Context(), "k", payment) }), "provider client", "the panic")
-				advance(time.Millisecond)
-			}
-		}},
 	}, func(t *testing.T, row row) {
 		s := newService(t, abandonedStore(t), created, row.option)
 		row.want(t, s)

@@ -227,7 +227,8 @@ func TestStoreThatForgetsTheClaim(t *testing.T) {
 // Begin and Finish guard another kind of request than net/http's.
 func TestBeginAndFinish(t *testing.T) {
 	t.Parallel()
-	engine := engineOf(t, memstore.New())
+	store := &recording{Store: memstore.New()}
+	engine := engineOf(t, store)
 	route := engine.MustRoute()
 	request := core.Request{Scope: "alice", Method: "JOB", Path: "send-invoice", Key: "42", Fingerprint: "sha256:1"}
 	decision := engine.Begin(t.Context(), route, request)
@@ -238,6 +239,7 @@ func TestBeginAndFinish(t *testing.T) {
 		t.Errorf("a concurrent call got %+v", refusal)
 	}
 	testkit.Equal(t, core.KeyFrom(decision.Run.Context()), "42", "KeyFrom")
+	testkit.Equal(t, store.claims[0].Origin.KeyHash, event.KeyHash("42"), "the hash of the key in the claim")
 	testkit.Must(t, engine.Finish(decision.Run, failure.Outcome{Status: http.StatusOK}, core.Response{Body: []byte("sent")}))
 	if decision.Run.Context().Err() == nil {
 		t.Error("the run's context outlives Finish")

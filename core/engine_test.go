@@ -87,10 +87,11 @@ func TestBadPoliciesPanicWhenDeclared(t *testing.T) {
 	engine := engineOf(t, memstore.New())
 	for want, opt := range map[string]policy.Option{
 		"policy: LockTTL is -1s": policy.LockTTL(-time.Second),
-		`policy: ExcludeFields: fingerprint: cannot exclude "meta..id"`: policy.ExcludeFields("meta..id"),
-		`policy: IncludeFields: fingerprint: cannot exclude "meta..id"`: policy.IncludeFields("meta..id"),
-		`policy: RedactFields: fingerprint: cannot exclude "meta..id"`:  policy.RedactFields("meta..id"),
-		`policy: KeyField: fingerprint: no member is at "items.*.id"`:   policy.KeyField("items.*.id"),
+		"policy: Transactional is true: it must be false, because *memstore.Store has no transactions": policy.Transactional(true),
+		`policy: ExcludeFields: fingerprint: cannot exclude "meta..id"`:                                policy.ExcludeFields("meta..id"),
+		`policy: IncludeFields: fingerprint: cannot exclude "meta..id"`:                                policy.IncludeFields("meta..id"),
+		`policy: RedactFields: fingerprint: cannot exclude "meta..id"`:                                 policy.RedactFields("meta..id"),
+		`policy: KeyField: fingerprint: no member is at "items.*.id"`:                                  policy.KeyField("items.*.id"),
 	} {
 		func() {
 			defer func() {

@@ -14,7 +14,6 @@ import (
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/storage"
-	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -42,30 +41,7 @@ func TestRecordsSayWhereTheyComeFrom(t *testing.T) {
 	testkit.Equal(t, store.leases[0].Origin, want, "the result comes from")
 }
 
-func TestRecordsOfCallsNameTheFunction(t *testing.T) {
-	t.Parallel()
-	store := &recording{Store: memstore.New()}
-	s := newService(t, store, created)
-	if _, _, err := s.charge(t.Context(), chargeCall("k", nil)); err != nil {
-		t.Fatal(err)
-	}
-	if got := store.leases[0].Origin; got.Route != "charge" || got.KeyHash != event.KeyHash("k") || got.Trace != "" {
-		t.Errorf("the result comes from %+v, want the function's name and the key's hash", got)
-	}
-}
-
-func TestBeginKnowsTheHashOfTheKey(t *testing.T) {
-	t.Parallel()
-	store := &recording{Store: memstore.New()}
-	engine := engineOf(t, store)
-	decision := engine.Begin(t.Context(), nil, core.Request{Scope: "s", Method: "POST", Path: "/p", Key: "k", Fingerprint: "f"})
-	if got := store.claims[0].Origin.KeyHash; got != event.KeyHash("k") || decision.Run == nil {
-		t.Errorf("the claim has the hash %q, want %q", got, event.KeyHash("k"))
-	}
-	_ = engine.Finish(decision.Run, failure.Outcome{Status: http.StatusOK}, core.Response{})
-}
-
-// Stores keep UTF-8 without NUL, and bounded.
+// The records of a call name its function. Stores keep UTF-8 without NUL, and bounded.
 func TestOriginFitsIntoARecord(t *testing.T) {
 	t.Parallel()
 	for given, want := range map[string]string{
@@ -80,7 +56,7 @@ func TestOriginFitsIntoARecord(t *testing.T) {
 		_, _, err := core.Do(t.Context(), engine, core.Call{Scope: "s", Name: given, Key: "k"}, func(context.Context) (int, error) { return 1, nil })
 		testkit.Must(t, err)
 		got, short := store.claims[0].Origin, want[:min(len(want), 100)]
-		if got.Route != want || got.Holder != short || got.Trace != short {
+		if got.Route != want || got.Holder != short || got.Trace != short || got.KeyHash != event.KeyHash("k") {
 			t.Errorf("%.20q: the origin is %+v, want the route %q and holder and trace %q", given, got, want, short)
 		}
 		testkit.Equal(t, store.leases[0].Origin.Route, want, "%.20q: the result has the route", given)

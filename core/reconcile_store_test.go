@@ -47,13 +47,17 @@ func (h *hanging) List(ctx context.Context, _ storage.Filter, _ storage.Page) (s
 	return storage.Listing{}, ctx.Err()
 }
 
-// Reconcile ends with its engine, also while the store does not reply. It does not begin
-// after a Shutdown.
+// Reconcile ends with its context and with its engine, also while the store does not reply, which is no failure of the store
+// then. It does not begin after a Shutdown.
 func TestReconcileEndsWithoutItsStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &hanging{memstore.New(), make(chan struct{}, 10)}
 		s := newService(t, store, created)
+		stop := s.reconcile(t, finding(core.Happened), soon)
+		<-store.lists
+		stop()
+		s.wantEvent(t, event.StoreError, 0)
 		ended := make(chan error)
 		reconcile := func() { ended <- s.Reconcile(t.Context(), finding(core.Happened), soon) }
 		go reconcile()
@@ -67,18 +71,5 @@ func TestReconcileEndsWithoutItsStore(t *testing.T) {
 		if err := <-ended; err != nil || len(store.lists) > 0 {
 			t.Errorf("Reconcile returned %v, and has searched %d times", err, len(store.lists))
 		}
-	})
-}
-
-// The end of its context is no failure of the store.
-func TestReconcileEndsQuietly(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		store := &hanging{memstore.New(), make(chan struct{}, 10)}
-		s := newService(t, store, created)
-		stop := s.reconcile(t, finding(core.Happened), soon)
-		<-store.lists
-		stop()
-		s.wantEvent(t, event.StoreError, 0)
 	})
 }

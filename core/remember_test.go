@@ -56,24 +56,6 @@ func TestLateRetry(t *testing.T) {
 	})
 }
 
-// KeepFor moves the beginning of the time for which a key is remembered, not its length.
-func TestLateRetryAfterKeepFor(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newService(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {
-			core.KeepFor(r.Context(), 10*time.Minute)
-			created(w, r)
-		}, remembered()...)
-		wantFirst(t, s.post(t.Context(), "k", payment))
-		advance(10 * time.Minute)
-		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.KeyExpired)
-		advance(2*time.Hour - time.Millisecond)
-		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.KeyExpired)
-		advance(time.Millisecond)
-		wantFirst(t, s.post(t.Context(), "k", payment))
-	})
-}
-
 // Every finished run is remembered, and a released key is not.
 func TestWhatIsRemembered(t *testing.T) {
 	t.Parallel()
@@ -207,8 +189,8 @@ func (s *recording) check(age time.Duration) {
 	}
 }
 
-// The store is told for how long the key is remembered, also after KeepFor, and also of
-// a response that redaction made unreplayable.
+// The store is told for how long the key is remembered, also of a response that redaction made
+// unreplayable. KeepFor moves the beginning of that time, not its length.
 func TestStoreRemembersTheKey(t *testing.T) {
 	t.Parallel()
 	plain := func(w http.ResponseWriter, r *http.Request) { created(w, r) }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
-	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/internal/testkit"
@@ -219,16 +218,6 @@ func TestTransactionThatStreams(t *testing.T) {
 	s.post(t.Context(), "k", payment)
 	wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.NotReplayable)
 	b.wantBalance(t, 100)
-}
-
-func TestTransactionalRouteNeedsAStoreWithTransactions(t *testing.T) {
-	t.Parallel()
-	engine := engineOf(t, memstore.New())
-	_, err := engine.Route(policy.Transactional(true))
-	want := "policy: Transactional is true: it must be false, because *memstore.Store has no transactions"
-	if err == nil || !strings.Contains(fmt.Sprint(err), want) {
-		t.Errorf("got %v, want %s", err, want)
-	}
 }
 
 // Case 50: the database refuses the commit. The failure is certain, so the key is

@@ -16,23 +16,28 @@ import (
 
 const pending = "idempotency.settlement.pending"
 
-// A settlement is pending until the store has accepted the result.
+// A settlement is pending until the store has accepted the result. The age is that of the oldest one, and zero without one.
 func TestDeferredSettlementIsPendingUntilItIsStored(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newBrokenStore()
 		s := newPayments(t, store, created)
+		s.wantAge(0)
 		store.Fail(errStoreDown, testkit.Complete)
 		s.post(t.Context(), "/payments", "k1", "1")
+		advance(time.Minute)
 		s.post(t.Context(), "/payments", "k2", "1")
 		s.wantTotal(pending, 2)
+		advance(time.Minute)
+		s.wantAge(2 * time.Minute)
 		s.want("idempotency.settlements", map[event.Result]int64{event.SettleDeferred: 2})
 		s.want("idempotency.store.errors", map[event.Result]int64{event.SettleDeferred: 2})
 		s.wantTimed("idempotency.run.duration", 0) // no run has ended
 		s.wantSpans(0)
 
 		store.Fail(nil, testkit.Complete)
-		advance(time.Second)
+		advance(time.Minute)
+		s.wantAge(0)
 		s.wantTotal(pending, 0)
 		s.wantTimed("idempotency.run.duration", 2)
 		s.post(t.Context(), "/payments", "k3", "1") // a run without a deferred settlement
@@ -42,35 +47,34 @@ func TestDeferredSettlementIsPendingUntilItIsStored(t *testing.T) {
 	})
 }
 
-// A lost response is no longer pending.
-func TestLostResponseIsNotPending(t *testing.T) {
+// A response that is lost is no longer pending, and a key that is released no more ends its run: another attempt holds it, or
+// the engine could not release it within its budget. In the latter case the run's last event is a store error, although other
+// store errors do not end a run.
+func TestSettlementThatIsGivenUpEndsItsRun(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	failed := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }
+	type row struct {
+		handle http.HandlerFunc
+		method testkit.Method
+		last   error
+		ends   event.Result
+	}
+	testkit.EachInBubble(t, map[string]row{
+		"a lost response":     {created, testkit.Complete, errStoreDown, event.ResponseLost},
+		"a key, in time":      {failed, testkit.Release, errStoreDown, event.StoreError},
+		"a key that was lost": {failed, testkit.Release, core.ErrLeaseLost, event.LeaseLost},
+	}, func(t *testing.T, row row) {
 		store := newBrokenStore()
 		s := newService(t, store, core.WithSettleBudget(time.Minute))
-		s.guard("POST /payments", created)
-		store.Fail(errStoreDown, testkit.Complete)
-		s.post(t.Context(), "/payments", "k", "1")
-		advance(2 * time.Minute)
-		s.want("idempotency.settlements", map[event.Result]int64{event.SettleDeferred: 1, event.ResponseLost: 1})
-		s.wantTimed("idempotency.run.duration", 1)
-		s.wantTotal(pending, 0)
-	})
-}
-
-// A key that is released no more ends its run: another attempt holds it, or the engine could not release it within its budget.
-// In the latter case the run's last event is a store error, although other store errors do not end a run.
-func TestKeyThatCannotBeReleasedEndsItsRun(t *testing.T) {
-	t.Parallel()
-	testkit.EachInBubble(t, map[string]error{"the budget is used up": errStoreDown, "the lease is lost": core.ErrLeaseLost}, func(t *testing.T, last error) {
-		store := newBrokenStore()
-		s := newService(t, store, core.WithSettleBudget(time.Minute))
-		s.guard("POST /payments", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
-		store.Fail(errStoreDown, testkit.Release)
+		s.guard("POST /payments", row.handle)
+		store.Fail(errStoreDown, row.method)
 		s.post(t.Context(), "/payments", "k", "1")
 		s.wantTotal(pending, 1)
-		store.Fail(last, testkit.Release)
+		store.Fail(row.last, row.method)
 		advance(2 * time.Minute)
+		want := map[event.Result]int64{event.SettleDeferred: 1, row.ends: 1}
+		delete(want, event.StoreError) // it is no settlement
+		s.want("idempotency.settlements", want)
 		s.wantTimed("idempotency.run.duration", 1)
 		s.wantTotal(pending, 0)
 	})
@@ -106,23 +110,6 @@ func TestLostLeaseEndsARunOnce(t *testing.T) {
 		s.want("idempotency.settlements", map[event.Result]int64{event.LeaseLost: 2})
 		s.wantTimed("idempotency.run.duration", 1)
 		s.wantSpans(1)
-	})
-}
-
-// A store error while the handler runs does not end the run.
-func TestFailedRenewalDoesNotEndTheRun(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		store := newBrokenStore()
-		s := newPayments(t, store, func(w http.ResponseWriter, _ *http.Request) {
-			store.Fail(errStoreDown, testkit.Extend)
-			advance(11 * time.Second) // a third of LockTTL has passed
-			store.Fail(nil, testkit.Extend)
-			w.WriteHeader(http.StatusCreated)
-		})
-		s.post(t.Context(), "/payments", "k", "1")
-		s.want("idempotency.store.errors", map[event.Result]int64{event.StoreError: 1})
-		s.wantTimed("idempotency.run.duration", 1)
 	})
 }
 
