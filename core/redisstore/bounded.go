@@ -65,9 +65,8 @@ func boundedIf[T any](ctx context.Context, s *Store, ends bool, call func(ctx co
 	switch {
 	case end != nil:
 		shared := &sharedContext{ctx, end}
-		if result, err = call(shared); err != nil {
-			err = s.dialing.reason(shared, err)
-		}
+		result, err = call(shared)
+		err = s.dialing.reason(shared, err)
 	case alone:
 		result, err = dialed(ctx, s, call)
 	default:
@@ -94,10 +93,7 @@ func dialed[T any](ctx context.Context, s *Store, call func(ctx context.Context)
 	ctx, end := s.dialing.begin(ctx)
 	defer end()
 	result, err := call(ctx)
-	if err != nil {
-		err = s.dialing.reason(ctx, err)
-	}
-	return result, err
+	return result, s.dialing.reason(ctx, err)
 }
 
 // isPunctual reports whether the client's calls end with their deadline.

@@ -17,6 +17,9 @@ import (
 // failed.
 const dialPatience = 10 * time.Millisecond
 
+// slowDial is the least time of a dial whose first packet was lost.
+const slowDial = time.Second
+
 // dialing ends the calls that wait for a connection as soon as a dial has failed.
 // Without dialing, go-redis dials five times within one command, a tenth of a second
 // apart, and finally reports only a timeout. dialing does not affect calls
@@ -27,6 +30,7 @@ const dialPatience = 10 * time.Millisecond
 // a cluster another server may have taken over the key.
 type dialing struct {
 	watches bool // it is a hook
+	elected bool // sentinels name the server of each dial
 	mutex   sync.Mutex
 	failure error // of the last dial, or nil
 	calls   map[*dialingCall]struct{}
@@ -44,6 +48,7 @@ func watchDials(client redis.UniversalClient) *dialing {
 	server, is := client.(*redis.Client)
 	d := &dialing{watches: is, calls: map[*dialingCall]struct{}{}, shared: map[int64]*sharedEnd{}, start: time.Now()}
 	if is {
+		d.elected = server.Options().Addr == "FailoverClient"
 		server.AddHook(d)
 	}
 	return d
@@ -100,7 +105,7 @@ func (d *dialing) dialed(err error) {
 
 // reason returns the failed dial that has ended a call, or else the call's own error.
 func (d *dialing) reason(ctx context.Context, err error) error {
-	if ctx.Err() == nil {
+	if err == nil || ctx.Err() == nil {
 		return err
 	}
 	cause := context.Cause(ctx)
@@ -113,10 +118,16 @@ func (d *dialing) reason(ctx context.Context, err error) error {
 	return err
 }
 
-// DialHook implements redis.Hook.
+// DialHook implements redis.Hook. A client of sentinels closes the connections that it has to an
+// old master, and not those under way. They would write there until a sentinel makes it a replica.
 func (d *dialing) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		start := time.Now()
 		connection, err := next(ctx, network, address)
+		if d.elected && err == nil && time.Since(start) >= slowDial { // there may be another master now
+			_ = connection.Close()
+			connection, err = next(ctx, network, address)
+		}
 		if ctx.Err() == nil { // a dial that was given up tells no fact about the server
 			d.dialed(err)
 		}
