@@ -8,7 +8,7 @@ import (
 )
 
 // The rules of ACP's rfc.agentic_checkout.md at the merchant's endpoints, one test a rule, named
-// by its section.
+// by its section. The tests of adapters/commerce have every case of a rule.
 
 const (
 	acpCart = `{"items":[{"id":"mug","quantity":2}],"buyer":{"first_name":"John","last_name":"Smith","email":"john@example.com"},` +
@@ -193,15 +193,5 @@ func TestACP64Conflict(t *testing.T) {
 			m.Errorf("got %s %v", a.body, a.header)
 		}
 		m.expectEffects(effects{charges: 1, charged: 3000, orders: 1, mugs: 2})
-	})
-}
-
-// Members of extensions count.
-func TestACP67ExtensionFields(t *testing.T) {
-	t.Parallel()
-	onRouters(t, func(m *merchant) {
-		create := acpPost("", "k", acpCart)
-		m.expect(http.StatusCreated, create)
-		m.expect(http.StatusUnprocessableEntity, create.withBody(strings.Replace(acpCart, `{"items"`, `{"discounts":{"codes":["A"]},"items"`, 1)))
 	})
 }

@@ -2,26 +2,14 @@ package rpc
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"math"
-	"net/http"
 	"runtime"
-	"sync"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
-	"time"
 
-	"google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/oncekey/oncekey/adapters/internal/rpc/shop"
-	"github.com/oncekey/oncekey/core"
-	"github.com/oncekey/oncekey/core/memstore"
-	"github.com/oncekey/oncekey/core/storage"
-	"github.com/oncekey/oncekey/internal/testkit"
-	"github.com/oncekey/oncekey/policy"
 )
 
 // unknownFields returns n fields of different numbers from 1,000 on.
@@ -112,50 +100,4 @@ func TestManyUnknownFields(t *testing.T) {
 	if textOf(unknownFields(10_001, false)) == textOf(more) {
 		t.Error("10,001 unknown fields do not count as received")
 	}
-}
-
-// waitingGuard returns the guard of one process, whose calls of the procedure wait.
-func waitingGuard(t *testing.T, store storage.Store, procedure string, opts ...policy.Option) *Guard {
-	t.Helper()
-	engine, err := core.New(store, core.SharedScope)
-	testkit.Must(t, err)
-	table, err := policy.NewTable(policy.Row("POST "+procedure, append(opts, policy.Wait(time.Hour))...))
-	testkit.Must(t, err)
-	guard, err := NewGuard(engine, "", table)
-	testkit.Must(t, err)
-	return guard
-}
-
-// Case 88: above 128 waiting calls with one key, further ones are refused at once.
-func TestWaitingCallsAreLimited(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		const procedure, most, more = "/oncekey.shop.v1.Payments/Pay", 128, 7
-		guard, end := waitingGuard(t, memstore.New(), procedure), make(chan struct{})
-		var all sync.WaitGroup
-		var paid, refused atomic.Int64
-		for range 1 + most + more {
-			all.Go(func() {
-				reply := guard.Serve(t.Context(), &Call{
-					Method: guard.Method(procedure), Header: http.Header{"Idempotency-Key": {"k"}}, Message: &shop.PayRequest{},
-					Handle: func(context.Context) Result { <-end; return Result{Message: &shop.Payment{}} },
-				})
-				switch {
-				case reply.Status == nil:
-					paid.Add(1)
-				case reply.Status.GetCode() == int32(code.Code_ABORTED):
-					refused.Add(1)
-				default:
-					t.Errorf("got %v", reply.Status)
-				}
-			})
-		}
-		synctest.Wait()
-		if refused.Load() != more || paid.Load() > 0 {
-			t.Errorf("%d calls are refused and %d have a reply, want %d and none", refused.Load(), paid.Load(), more)
-		}
-		close(end)
-		all.Wait()
-		testkit.Equal(t, paid.Load(), 1+most, "calls that have a reply")
-	})
 }

@@ -10,11 +10,15 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/oncekey/oncekey/adapters/internal/rpc/shop"
+	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -58,4 +62,16 @@ func inUse() int64 {
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 	return int64(stats.HeapAlloc)
+}
+
+// waitingGuard returns the guard of one process, whose calls of the procedure wait.
+func waitingGuard(t *testing.T, store storage.Store, procedure string, opts ...policy.Option) *Guard {
+	t.Helper()
+	engine, err := core.New(store, core.SharedScope)
+	testkit.Must(t, err)
+	table, err := policy.NewTable(policy.Row("POST "+procedure, append(opts, policy.Wait(time.Hour))...))
+	testkit.Must(t, err)
+	guard, err := NewGuard(engine, "", table)
+	testkit.Must(t, err)
+	return guard
 }
