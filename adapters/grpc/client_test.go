@@ -232,37 +232,44 @@ func TestWrongOptions(t *testing.T) {
 }
 
 // A client whose first response is lost gets the stored one, by this package's client
-// and by gRPC's own retry policy.
+// and by gRPC's own retry policy. A stored error is final, because another attempt gets
+// the same. The caller's own option for the header works too.
 func TestLostResponse(t *testing.T) {
 	t.Parallel()
 	const native = `{"methodConfig":[{"name":[{}],"retryPolicy":{"maxAttempts":4,"initialBackoff":"0.01s",
 		"maxBackoff":"0.02s","backoffMultiplier":1,"retryableStatusCodes":["UNAVAILABLE","ABORTED"]}}]}`
-	testkit.Each(t, map[string][]grpc.DialOption{
-		"own": {mustClient(t, quick())},
-		"gRPC's": {grpc.WithDefaultServiceConfig(native), grpc.WithUnaryInterceptor(
-			func(ctx context.Context, method string, request, reply any, connection *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-				ctx = metadata.AppendToOutgoingContext(ctx, "idempotency-key", "k")
-				return invoke(ctx, method, request, reply, connection, opts...)
-			})},
-	}, func(t *testing.T, opts []grpc.DialOption) {
-		var runs, lost atomic.Int64
+	own := []grpc.DialOption{mustClient(t, quick())}
+	gRPCs := []grpc.DialOption{grpc.WithDefaultServiceConfig(native), grpc.WithUnaryInterceptor(
+		func(ctx context.Context, method string, request, reply any, connection *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+			ctx = metadata.AppendToOutgoingContext(ctx, "idempotency-key", "k")
+			return invoke(ctx, method, request, reply, connection, opts...)
+		})}
+	type row struct {
+		opts   []grpc.DialOption
+		stored error
+	}
+	failed := status.Error(codes.Internal, "charged, and then lost")
+	testkit.Each(t, map[string]row{"own": {own, nil}, "gRPC's": {gRPCs, nil}, "own, of an error": {own, failed}}, func(t *testing.T, row row) {
+		var runs, attempts atomic.Int64
 		losing := func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 			response, err := handler(ctx, request)
-			if lost.Add(1) == 1 {
+			if attempts.Add(1) == 1 {
 				return nil, status.Error(codes.Unavailable, "the connection broke")
 			}
 			return response, err
 		}
 		guard := mustGuard(t, rpctest.NewEngine(t, memstore.New(), core.SharedScope), mustTable(t, policy.Row("POST "+rpctest.Pay)))
-		connection := serve(t, func(context.Context, *shop.PayRequest) (*shop.Payment, error) {
+		connection := serve(t, func(ctx context.Context, _ *shop.PayRequest) (*shop.Payment, error) {
 			runs.Add(1)
-			return &shop.Payment{Id: "p1"}, nil
-		}, []grpc.UnaryServerInterceptor{losing, guard.Intercept}, opts...)
+			failure.MarkExecuted(ctx)
+			return &shop.Payment{Id: "p1"}, row.stored
+		}, []grpc.UnaryServerInterceptor{losing, guard.Intercept}, row.opts...)
 		var header metadata.MD
 		payment := new(shop.Payment)
 		err := connection.Invoke(t.Context(), rpctest.Pay, &shop.PayRequest{}, payment, grpc.Header(&header))
-		if err != nil || payment.GetId() != "p1" || runs.Load() != 1 || !slices.Equal(header["idempotent-replay"], []string{"true"}) {
-			t.Errorf("got %v %v %v after %d runs", payment, err, header, runs.Load())
+		if status.Code(err) != status.Code(row.stored) || (err == nil) != (payment.GetId() == "p1") || runs.Load() != 1 || attempts.Load() != 2 ||
+			!slices.Equal(header["idempotent-replay"], []string{"true"}) {
+			t.Errorf("got %v %v %v after %d runs and %d attempts", payment, err, header, runs.Load(), attempts.Load())
 		}
 	})
 }
@@ -301,4 +308,23 @@ func TestClientsMeetInFlight(t *testing.T) {
 		t.Errorf("got %v after %d runs", err, runs.Load())
 	}
 	first.Wait()
+}
+
+// A call is not repeated over a connection that the program closes: no attempt can succeed.
+func TestClosedConnectionIsFinal(t *testing.T) {
+	t.Parallel()
+	began, end := make(chan struct{}), make(chan struct{})
+	o := quick()
+	o.OnRetry = func(failed idemgrpc.Retry) { t.Errorf("repeated: %+v", failed) }
+	connection := serve(t, func(context.Context, *shop.PayRequest) (*shop.Payment, error) {
+		close(began)
+		<-end
+		return new(shop.Payment), nil
+	}, nil, mustClient(t, o))
+	defer close(end)
+	go func() {
+		<-began
+		_ = connection.Close()
+	}()
+	testkit.Equal(t, status.Code(pay(t.Context(), connection, rpctest.Pay)), codes.Canceled, "the code")
 }
