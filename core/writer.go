@@ -21,13 +21,27 @@ var (
 // Header returns outer middleware's header. The handler's changes are removed again
 // if its response is not sent. After the handler has returned, Header returns an
 // empty header that is never sent.
+//
+// Middleware outside may wait for the response, and then set a header by the context of
+// its framework, where it finds c (echo's Response.Before). It may do so while c sends.
 func (c *capture) Header() http.Header {
-	c.mu.Lock()
+	if !c.mu.TryLock() {
+		if isSending(c) {
+			return c.header
+		}
+		c.mu.Lock()
+	}
 	defer c.mu.Unlock()
 	if c.custody == done {
 		return make(http.Header)
 	}
 	return c.header
+}
+
+// isSending reports whether c sends on this goroutine, and so holds c.mu.
+func isSending(c *capture) bool {
+	return callers.Within(c.run.outermost(), callers.Entry(wire.WriteResponse), callers.Entry((*capture).WriteHeader),
+		callers.Entry((*capture).Write), callers.Entry((*capture).WriteString), callers.Entry((*capture).FlushError), callers.Entry((*capture).Hijack))
 }
 
 // Unwrap lets http.ResponseController reach the deadlines of the connection.
@@ -71,31 +85,22 @@ func (c *capture) writeHeaderAgain(status int) {
 }
 
 // Write buffers p, or sends p when the response streams.
-func (c *capture) Write(p []byte) (int, error) {
+func (c *capture) Write(p []byte) (int, error) { return write(c, p) }
+
+// WriteString is Write without a copy of s.
+func (c *capture) WriteString(s string) (int, error) { return write(c, s) }
+
+func write[Text []byte | string](c *capture, p Text) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.prepare(len(p)); err != nil {
 		return 0, err
 	}
 	if c.custody == streaming {
-		return c.w.Write(p)
+		return c.w.Write([]byte(p))
 	}
 	c.body = append(c.body, p...)
 	return len(p), nil
-}
-
-// WriteString is Write without a copy of s.
-func (c *capture) WriteString(s string) (int, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err := c.prepare(len(s)); err != nil {
-		return 0, err
-	}
-	if c.custody == streaming {
-		return c.w.Write([]byte(s))
-	}
-	c.body = append(c.body, s...)
-	return len(s), nil
 }
 
 // ended returns the error for writes that come too late, or nil.

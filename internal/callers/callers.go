@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -50,6 +51,12 @@ var gopanic = sync.OnceValue(func() (entry uintptr) {
 // The search ends as in Panic.
 func ReverseProxy(outermost uintptr) bool {
 	return search(outermost, func(frame *runtime.Frame) bool { return strings.HasPrefix(frame.Function, "net/http/httputil.(*") })
+}
+
+// Within reports whether one of the functions with these entries calls the caller. The search
+// ends as in Panic.
+func Within(outermost uintptr, functions ...uintptr) bool {
+	return search(outermost, func(frame *runtime.Frame) bool { return slices.Contains(functions, frame.Entry) })
 }
 
 func search(outermost uintptr, found func(*runtime.Frame) bool) bool {

@@ -74,6 +74,25 @@ func TestPanic(t *testing.T) {
 	}
 }
 
+// calling calls look. The compiler does not inline a function that defers.
+func calling(look func() bool) bool {
+	defer func() { _ = recover() }()
+	return look()
+}
+
+func TestWithin(t *testing.T) {
+	t.Parallel()
+	function := callers.Entry(calling)
+	within := func() bool { return callers.Within(0, callers.Entry(deferring), function) }
+	if !calling(within) || within() {
+		t.Errorf("within: %t, outside: %t", calling(within), within())
+	}
+	elsewhere := make(chan bool)
+	if calling(func() bool { go func() { elsewhere <- within() }(); return <-elsewhere }) {
+		t.Error("the caller of another goroutine is found")
+	}
+}
+
 // outermost is a function in which a search of the stack ends.
 func outermost(look func() bool) (found bool) {
 	defer func() { _ = recover() }()
