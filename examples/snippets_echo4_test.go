@@ -39,6 +39,7 @@ func TestOnEchoV4(t *testing.T) {
 	runs, logged := 0, []int(nil)
 	e.Use(func(next echo.HandlerFunc) echo.HandlerFunc { // a log, as echo's own
 		return func(c echo.Context) error {
+			c.Response().Before(func() { c.Response().Header().Set("X-Began", "yes") })
 			err := next(c)
 			if err != nil {
 				c.Error(err)

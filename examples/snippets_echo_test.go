@@ -79,6 +79,7 @@ func wantFates(t *testing.T, e http.Handler, logged *[]int, runs *int) {
 	handle := func(r *http.Request) *http.Response {
 		w := httptest.NewRecorder()
 		e.ServeHTTP(w, r)
+		testkit.Equal(t, w.Header().Get("X-Began"), "yes", "the header that Response.Before sets")
 		return w.Result()
 	}
 	for _, fate := range fates {
@@ -106,6 +107,9 @@ func TestOnEcho(t *testing.T) {
 	runs, logged := 0, []int(nil)
 	e.Use(func(next echo.HandlerFunc) echo.HandlerFunc { // a log, as echo's own
 		return func(c *echo.Context) error {
+			if response, err := echo.UnwrapResponse(c.Response()); err == nil {
+				response.Before(func() { c.Response().Header().Set("X-Began", "yes") })
+			}
 			err := next(c)
 			if err != nil {
 				c.Echo().HTTPErrorHandler(c, err)
