@@ -15,6 +15,7 @@ import (
 type writing struct {
 	name    string
 	method  string // default POST
+	outside []middleware
 	handler http.HandlerFunc
 	streams bool // the response streams: no replay
 	notGin  bool // gin's own writer differs
@@ -26,7 +27,7 @@ func (row writing) program() program {
 	if row.method != "" {
 		method = row.method
 	}
-	return program{method: method, handler: row.handler, policy: []policy.Option{
+	return program{method: method, outside: row.outside, handler: row.handler, policy: []policy.Option{
 		policy.Methods(method), policy.MaxResponseBytes(keptBytes),
 	}}
 }
@@ -83,6 +84,11 @@ func write(body string) http.HandlerFunc {
 // set makes a handler that sets a header to values.
 func set(name string, values ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { w.Header()[name] = values }
+}
+
+// del makes a handler that deletes a header.
+func del(name string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { w.Header().Del(name) }
 }
 
 func flush(w http.ResponseWriter, _ *http.Request) { _ = http.NewResponseController(w).Flush() }
@@ -146,6 +152,7 @@ var writings = []writing{
 	{name: "sniffed JSON is text", handler: write(`{"id":17}`)},
 	{name: "sniffing switched off", handler: then(set("Content-Type"), write("<html>"))},
 	{name: "Content-Type of its own", handler: then(set("Content-Type", "text/csv"), write("a,b"))},
+	{name: "sniffed without the outer Content-Type", outside: []middleware{before(set("Content-Type", "text/csv"))}, handler: then(del("Content-Type"), write("<html>"))},
 	{name: "Content-Encoding, not sniffed", handler: then(set("Content-Encoding", "br"), write("<html>"))},
 
 	{name: "Content-Length of its own", handler: then(set("Content-Length", "5"), write("hello"))},

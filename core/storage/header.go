@@ -23,8 +23,8 @@ const (
 	Set FieldOp = iota
 	// Add keeps the values of outer middleware, and adds one.
 	Add
-	// Delete removes the values of outer middleware, and keeps net/http from adding
-	// a default value. Value is empty.
+	// Delete removes the values of outer middleware. Where there are none, it keeps
+	// net/http from adding a default value. Value is empty.
 	Delete
 	// Sealed is no change of a header. A field of it, alone in its header, says that
 	// the Body is sealed (see package sealedstore), and stores keep it like any other.

@@ -252,8 +252,10 @@ func ApplyHeader(h storage.Header, target http.Header, spare []string) {
 			continue
 		}
 		switch {
+		case field.Op == storage.Delete && len(target[field.Name]) > 0:
+			delete(target, field.Name) // net/http may add its own Date or Content-Type
 		case field.Op == storage.Delete:
-			target[field.Name] = nil
+			target[field.Name] = nil // and here it must not
 		case field.Op == storage.Add || field.Name == previous:
 			target[field.Name] = append(target[field.Name], field.Value)
 		default:
