@@ -22,7 +22,7 @@ var _ storage.Checker = (*Store)(nil)
 // those of Admit and Keep, on keys that never exist. On a cluster it asks one master. It
 // does not check the replicas of [WaitReplicas]; a claim does.
 func (s *Store) Check(ctx context.Context) error {
-	_, err := bounded(ctx, s, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.check(ctx, s.counts.Load()) })
+	_, err := bounded(ctx, s, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.check(ctx) })
 	return s.failure("check", checkKey, err)
 }
 
@@ -40,7 +40,7 @@ func (s *Store) permit(ctx context.Context) error {
 	for !s.permitted.Load() {
 		mine := &question{done: make(chan struct{})}
 		if s.question.CompareAndSwap(nil, mine) {
-			_, mine.err = bounded(ctx, s, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.check(ctx, false) })
+			_, mine.err = bounded(ctx, s, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.check(ctx) })
 			s.question.Store(nil)
 			close(mine.done)
 			return unlessItPasses(mine.err)
@@ -71,7 +71,7 @@ func unlessItPasses(err error) error {
 // check tries the commands and the scripts, and so loads the scripts into the server.
 // It also tries each command of the scripts by itself, because a script's error does
 // not name the refused command.
-func (s *Store) check(ctx context.Context, counts bool) error {
+func (s *Store) check(ctx context.Context) error {
 	key := s.prefix + checkKey
 	keys := []string{key}
 	if response, possible := s.responseKey(checkKey); possible {
@@ -91,7 +91,7 @@ func (s *Store) check(ctx context.Context, counts bool) error {
 	replaceScript.Eval(ctx, pipeline, []string{key}, "none", "", 1, 1)
 	lookScript.Eval(ctx, pipeline, keys) // so that the first 409 finds it loaded
 	settleScript.EvalSha(ctx, pipeline, []string{key}, settling...)
-	if counts {
+	if s.counts.Load() {
 		if err := tryCounts(ctx, pipeline, s.prefix); err != nil {
 			return err
 		}

@@ -239,7 +239,7 @@ func (s *Store) warmUp() {
 		for range min(wanted, warmAtOnce) {
 			// The client has two kinds of connections: for pipelines and for
 			// commands.
-			round.Go(func() { _ = panicked.Call(redisClient, func() error { return s.check(ctx, false) }) })
+			round.Go(func() { _ = panicked.Call(redisClient, func() error { return s.check(ctx) }) })
 			round.Go(func() { _ = panicked.Call(redisClient, func() error { return s.client.Ping(ctx).Err() }) })
 		}
 		round.Wait()

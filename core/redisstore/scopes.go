@@ -19,7 +19,7 @@ const (
 type scopes struct {
 	// admit and keep run admitText and keepText over the keys of a scope.
 	admit, keep scopeCall
-	// counts: an engine limits scopes, so Check tries the commands of counts.
+	// counts: an engine limits scopes, so a check tries the commands of counts.
 	counts atomic.Bool
 }
 
@@ -42,7 +42,7 @@ func (s *scopes) Keep(ctx context.Context, p storage.Place, ttl time.Duration) e
 	return err
 }
 
-// Limits is the method that [storage.Limits] asks. From then on Check tries the commands that
+// Limits is the method that [storage.Limits] asks. From then on a check tries the commands that
 // counts need too: a user without a limit of scopes needs no right to them.
 func (s *scopes) Limits() bool {
 	s.counts.Store(true)

@@ -75,6 +75,27 @@ func TestCheckOfTheRightsOfALimit(t *testing.T) {
 	}
 }
 
+// A process without the rights of its limit claims no key. The claim of a key that is not
+// admitted has to be given back, and a busy process leaves most of them until their leases end.
+func TestClaimWithoutTheRightsOfALimit(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	admin := connect(t, server, nil)
+	must(t, admin.Do(t.Context(), documentedLines(t)[0]...).Err())
+	store := redisstore.New(connect(t, server, service))
+	_, err := core.New(store, core.SharedScope, core.WithScopeLimit(core.ScopeLimit{PerMinute: 1}))
+	must(t, err)
+	if _, _, err := store.Acquire(t.Context(), claim("key")); !errors.Is(err, storage.ErrStoreForbidden) {
+		t.Errorf("Acquire returned %v, want %v", err, storage.ErrStoreForbidden)
+	}
+	if names := namesIn(t, admin); len(names) > 0 {
+		t.Errorf("the claim has left the keys %v", names)
+	}
+	must(t, admin.Do(t.Context(), documentedLines(t)[4]...).Err())
+	_, _, err = store.Acquire(t.Context(), claim("key"))
+	must(t, err)
+}
+
 // On a cluster both keys of a scope are in one slot, and two processes share the counts.
 func TestLimiterConformanceOnACluster(t *testing.T) {
 	t.Parallel()
