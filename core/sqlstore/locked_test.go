@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncekey/oncekey/core/sqlstore"
 	"github.com/oncekey/oncekey/internal/testkit"
 )
 
@@ -52,6 +53,53 @@ func TestLockedTableOfRecords(t *testing.T) {
 		must(t, connection.Close())
 		must(t, locking.Close()) // unlocks
 		eventually(t, func() bool { return store.Extend(t.Context(), lease, time.Minute) == nil })
+	})
+}
+
+// Case 98: statements that calls have left behind at the server count for the limit of the pool.
+func TestLockedTableTakesNoMoreConnections(t *testing.T) {
+	t.Parallel()
+	overOwnServer(t, ofMySQL, nil, func(t *testing.T, server ownServer, store *sqlstore.Store, db *sql.DB) {
+		const most, callers, calls = 12, 40, 20
+		db.SetMaxOpenConns(most)
+		win(t, store, claim("held"))
+		other, err := sql.Open("mysql", server.DSN())
+		must(t, err)
+		defer other.Close()
+		lock, err := other.Conn(t.Context())
+		must(t, err)
+		_, err = lock.ExecContext(t.Context(), `LOCK TABLES oncekey_records WRITE`)
+		must(t, err)
+		end := make(chan struct{})
+		go func() {
+			defer close(end)
+			testkit.Concurrently(callers, func(n int) {
+				for range calls {
+					_ = limited(t, 50*time.Millisecond, func(ctx context.Context) error {
+						_, _, err := store.Acquire(ctx, claim(fmt.Sprint(n)))
+						return err
+					})
+				}
+			})
+		}()
+		highest := 0
+		for ended := false; !ended; {
+			select {
+			case <-end:
+				ended = true
+			default:
+				var name string
+				var connected int
+				must(t, other.QueryRowContext(t.Context(), `SHOW GLOBAL STATUS LIKE 'Threads_connected'`).Scan(&name, &connected))
+				highest = max(highest, connected)
+			}
+		}
+		if highest < most || highest > 2*most { // with the two of this test, and idle ones
+			t.Errorf("the server had %d connections, want from %d to %d", highest, most, 2*most)
+		}
+		must(t, lock.Close())
+		must(t, other.Close()) // unlocks
+		eventually(t, func() bool { return store.Extend(t.Context(), win(t, store, claim("later")), time.Minute) == nil })
 	})
 }
 

@@ -93,6 +93,13 @@ func run[R any](
 	if tx != nil && of.inTransaction != nil {
 		of = of.inTransaction
 	}
+	if tx == nil {
+		places := s.places()
+		if err := places.take(ctx); err != nil {
+			return result, err
+		}
+		defer func() { places.giveBack(ctx.Err() != nil) }()
+	}
 	made, err := s.on(ctx, of)
 	if err != nil {
 		return result, err

@@ -43,7 +43,9 @@
 // A call returns when its context ends. The driver then closes the connection, or
 // interrupts the statement. The write may have happened: a claim whose call ran into
 // its deadline may hold the key until its lease ends. No handler runs then. Give the
-// pool enough idle connections (SetMaxIdleConns), because database/sql keeps two.
+// pool enough idle connections (SetMaxIdleConns), because database/sql keeps two. Set a
+// limit (SetMaxOpenConns) before the first call: MySQL's server keeps a statement that was
+// left behind while its table is locked, for up to a second, and the store counts it.
 //
 // Not every driver returns when a context ends: lib/pq waits for a server that does not
 // answer, and mattn/go-sqlite3 for its busy_timeout. So the store calls a driver on a
@@ -73,6 +75,7 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
+	"sync"
 	"sync/atomic"
 
 	"github.com/oncekey/oncekey/core/internal/records"
@@ -103,6 +106,8 @@ type Store struct {
 	preparing chan struct{}
 	// prompt: a call of the driver returns when its context ends.
 	prompt bool
+	// places bounds the statements on connections of the pool. The first call makes it.
+	places func() places
 	// writer has room for the one write at a time of a database with a single writer.
 	writer chan struct{}
 	inspector
@@ -172,6 +177,7 @@ func configured(db *sql.DB, dialect Dialect, options []Option) *Store {
 		panic(fmt.Sprintf("sqlstore: Table(%q): the schema has %d bytes: %s takes at most %d", s.table, len(schema), s.dialect.name, s.dialect.longestName))
 	}
 	s.proof = sqlrows.Proof{Client: sqlDriver, Prove: s.proveAll}
+	s.places = sync.OnceValue(func() places { return newPlaces(db.Stats().MaxOpenConnections) })
 	s.compileStatements()
 	s.records = s.newRecords()
 	s.inspector, s.scopes = s.records, sqlrows.NewScopes(s.records)
