@@ -99,7 +99,9 @@ func (f *fixture) live(key string, random *rand.Rand, granted *ledger) error {
 	}
 	switch random.IntN(4) {
 	case 0, 1:
-		return granted.settled(&granted.completions, lease, f.store.Complete(f.Context(), lease, f.result(lease)))
+		result := f.result(lease)
+		result.Retain = c.Retain // longer than all lives, however slow the store is
+		return granted.settled(&granted.completions, lease, f.store.Complete(f.Context(), lease, result))
 	case 2:
 		return granted.settled(&granted.releases, lease, f.store.Release(f.Context(), lease))
 	default: // the caller's process has crashed
