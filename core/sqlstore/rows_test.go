@@ -253,7 +253,7 @@ func TestMigrateWithoutTheLock(t *testing.T) {
 			_, err := other.ExecContext(t.Context(), text)
 			must(t, err)
 		}
-		const lock = "LOCK(sha2('oncekey migrations of oncekey_records', 224)"
+		const lock = "LOCK(sha2(concat_ws(' in ', 'oncekey migrations of oncekey_records', database()), 224)"
 		do("DO GET_" + lock + ", 0)")
 		fails(t, "Migrate", sqlstore.Migrate(t.Context(), db, sqlstore.WithoutPatience()), nil, "another migration has had the lock")
 		counts(t, db, 0, `SELECT count(*) FROM information_schema.tables WHERE table_schema = database() AND table_name LIKE 'oncekey%'`)

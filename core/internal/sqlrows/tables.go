@@ -84,8 +84,9 @@ func MySQLTables() Tables {
 	}
 }
 
-// mysqlLock is the name of a lock, which may have 64 characters. A schema and a table have more.
-const mysqlLock = `sha2('oncekey migrations of {table}', 224)`
+// mysqlLock is the name of a lock of the server, for a table of one database. It may have 64
+// characters, and a schema and a table have more.
+const mysqlLock = `sha2(concat_ws(' in ', 'oncekey migrations of {table}', database()), 224)`
 
 // SQLiteTables are the tables in SQLite.
 func SQLiteTables() Tables {
