@@ -19,7 +19,7 @@ const (
 
 	stepName = "step "
 	// newerLine is a line of steps that a newer version has written.
-	newerLine = `{"newer":true}` + "\n"
+	newerLine = `{"step":"newer","newer":true}` + "\n"
 )
 
 // stepNumber is the number of a step's name, or -1.
