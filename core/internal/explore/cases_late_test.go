@@ -254,4 +254,20 @@ var lateCases = []planned{
 			Outages:  []Outage{{Kind: Partition, From: 160 * ms, For: 200 * ms}},
 		},
 	},
+	{
+		// A claim is applied when the store has forgotten the response of its request and another
+		// request has run. The two responses are of two lives of the key.
+		name: "a claim comes after the response of its request was forgotten",
+		plan: Plan{
+			Policy: with(func(p *Policy) { p.StoreTimeout, p.Wait = 100*ms, time.Second }),
+			Pods:   pods(2),
+			Requests: []Request{
+				{ID: 0, At: ms, Handler: []Step{{Do: Sleep, For: 300 * ms}, {Do: Panic}}},
+				{ID: 1, Pod: 1, At: 50 * ms, Handler: []Step{{Do: Effect}}},
+				{ID: 2, At: 2 * time.Second, Handler: []Step{{Do: Effect}}},
+			},
+			Jumps: []Jump{{Kind: Skip, At: 1500 * ms, By: time.Hour}},
+			Calls: []CallFault{{Request: 1, Op: Acquire, N: 1, Mode: Late, For: 3 * time.Second}},
+		},
+	},
 }

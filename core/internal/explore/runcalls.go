@@ -57,7 +57,10 @@ func (r *run) applied(f *Fact) {
 		}
 		r.taken = 0 // the earlier claim that was taken over had no handler
 	case f.Op == Acquire:
-		r.life, r.ownClaim = f.Life, r.ownClaim || f.Source == r.id
+		r.ownClaim = r.ownClaim || f.Source == r.id
+		if r.stopped == nil && r.shown == nil { // a late claim meets another life of the key
+			r.life = f.Life
+		}
 	case f.Op == Release && f.Text == "released":
 		r.releasedAt = f.At
 		if r.released == 0 || r.stopped == nil {
