@@ -37,6 +37,6 @@ func WithUnknownVariable() Dialect {
 // WithoutPatience is MySQL's dialect whose migration waits for no other.
 func WithoutPatience() Dialect {
 	d := MySQL()
-	d.Lock = []string{strings.Replace(d.Lock[0], ", 60)", ", 0)", 1)}
+	d.LockOrNot = strings.Replace(d.LockOrNot, ", 60)", ", 0)", 1)
 	return d
 }

@@ -42,8 +42,8 @@ type Tables struct {
 	Database string
 	// Lock begins a migration, and Unlock ends one. Undo ends a failed one.
 	Lock, Unlock, Undo []string
-	// Locked is the query for whether Lock has got the lock. Empty: Lock fails otherwise.
-	Locked string
+	// LockOrNot is a query that takes the lock, and returns whether it has. Empty: Lock takes it.
+	LockOrNot string
 	// AddVersion adds {version} to the table of the versions, unless it is there.
 	AddVersion string
 	// Types are those of the columns, and Describe is the query for them.
@@ -74,8 +74,7 @@ func PostgreSQLTables() Tables {
 func MySQLTables() Tables {
 	return Tables{
 		Database:   "mysql",
-		Lock:       []string{`DO GET_LOCK(` + mysqlLock + `, 60)`},
-		Locked:     `SELECT coalesce(IS_USED_LOCK(` + mysqlLock + `) = CONNECTION_ID(), 0)`,
+		LockOrNot:  `SELECT coalesce(GET_LOCK(` + mysqlLock + `, 60), 0)`,
 		Unlock:     []string{`DO RELEASE_LOCK(` + mysqlLock + `)`},
 		Undo:       []string{`DO RELEASE_LOCK(` + mysqlLock + `)`},
 		AddVersion: `INSERT IGNORE INTO {table}_migrations (version) VALUES ({version})`,
@@ -156,12 +155,11 @@ func (d *Tables) migrate(ctx context.Context, on Session, table string, steps []
 }
 
 func (d *Tables) lock(ctx context.Context, on Session, table string) error {
-	err := runAll(ctx, on, table, d.Lock)
-	if err != nil || d.Locked == "" {
-		return err
+	if d.LockOrNot == "" {
+		return runAll(ctx, on, table, d.Lock)
 	}
 	var locked bool
-	err = on.Each(ctx, InTable(table, d.Locked), func(scan func(into ...any) error) error { return scan(&locked) })
+	err := on.Each(ctx, InTable(table, d.LockOrNot), func(scan func(into ...any) error) error { return scan(&locked) })
 	if err == nil && !locked {
 		err = errors.New("another migration has had the lock for a minute: run this one again when it has ended")
 	}
