@@ -7,6 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // Redis returns a client that keeps to the deadlines of contexts, as docs/redis.md says. It is closed after the test.
@@ -21,16 +23,12 @@ func Redis(t testing.TB, options redis.Options) *redis.Client {
 func Pool(t testing.TB, dsn string, settings ...func(*pgxpool.Config)) *pgxpool.Pool {
 	t.Helper()
 	config, err := pgxpool.ParseConfig(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, set := range settings {
 		set(config)
 	}
 	pool, err := pgxpool.NewWithConfig(context.WithoutCancel(t.Context()), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(pool.Close)
 	return pool
 }
@@ -39,9 +37,7 @@ func Pool(t testing.TB, dsn string, settings ...func(*pgxpool.Config)) *pgxpool.
 func SQL(t testing.TB, driver, dsn string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open(driver, dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { db.Close() })
 	return db
 }
