@@ -124,8 +124,8 @@ func do(ctx context.Context, e *Engine, call *Call, s typed) (Info, error) {
 	switch {
 	case err != nil:
 		code := problem.KeyInvalid
-		if call.Key == "" {
-			code = problem.KeyMissing
+		if refused, is := errors.AsType[*RefusedError](err); is {
+			code = refused.Problem.Code
 		}
 		a.report(ctx, &event.Event{Result: event.Refused, Code: code, Err: err})
 		return Info{}, err
