@@ -3,7 +3,6 @@ package redisstore
 import (
 	"bytes"
 	"context"
-	"errors"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -140,9 +139,9 @@ func (s *Store) claimOrLook(ctx context.Context, c *storage.Claim, value []byte)
 	return boundedCommands(ctx, s, func(ctx context.Context) (*snapshot, error) {
 		found, left, response, err := s.set(ctx, key, value, life, late)
 		switch {
-		case errors.Is(err, redis.Nil) && s.replicas.wanted > 0:
+		case isNil(err) && s.replicas.wanted > 0:
 			return look(value, lifeLeft(life), nil)
-		case errors.Is(err, redis.Nil):
+		case isNil(err):
 			return nil, nil //nolint:nilnil // the key did not exist: the caller holds the lease
 		case err != nil && refusesWrites(err):
 			seen, unread := s.lookClosely(ctx, key, new(snapshot))
@@ -255,7 +254,7 @@ func (s *Store) replace(ctx context.Context, seen *snapshot, lease *storage.Leas
 		}
 		command, unconfirmed := s.write(ctx, replaceScript, []string{s.prefix + next.Key}, arguments...)
 		reply, err := command.Result()
-		if errors.Is(err, redis.Nil) {
+		if isNil(err) {
 			return nil, nil //nolint:nilnil // the key is gone
 		}
 		there, other := reply.([]any)

@@ -114,7 +114,7 @@ func (l *listing) add(ctx context.Context, found []storage.Entry, key string, re
 // record.
 func (l *listing) recordOf(ctx context.Context, key string, reply *redis.Cmd) (*storage.Record, error) {
 	values, err := reply.Slice()
-	if errors.Is(err, redis.Nil) {
+	if isNil(err) {
 		return nil, nil //nolint:nilnil // the key is gone
 	}
 	if err != nil {

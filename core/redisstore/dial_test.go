@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/internal/testkit"
 	faultproxy "github.com/oncekey/oncekey/internal/testkit/proxy"
 	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
@@ -134,6 +136,33 @@ func TestRefusedConnectionsAreTheirOwnCalls(t *testing.T) {
 	<-dialed
 	proxy.Set(faultproxy.None())
 	call.Wait()
+}
+
+// Sentinels do not know the master: its name is misspelt, or they have started anew. go-redis then
+// fails with an error that wraps redis.Nil, which is also the reply that a key is free.
+func TestSentinelsThatDoNotKnowTheMaster(t *testing.T) {
+	t.Parallel()
+	unknown := fmt.Errorf("redis: all sentinels specified in configuration are unreachable: %w", errors.Join(redis.Nil, redis.Nil))
+	dial := func(context.Context, string, string) (net.Conn, error) { return nil, unknown }
+	slots := func(context.Context) ([]redis.ClusterSlot, error) { return nil, unknown }
+	testkit.Each(t, map[string]redis.UniversalClient{
+		"client":   redis.NewClient(&redis.Options{Addr: unused, Dialer: dial}),
+		"punctual": redis.NewClient(&redis.Options{Addr: unused, Dialer: dial, ContextTimeoutEnabled: true}),
+		"cluster":  redis.NewClusterClient(&redis.ClusterOptions{ClusterSlots: slots}),
+	}, func(t *testing.T, rdb redis.UniversalClient) {
+		defer rdb.Close()
+		store := redisstore.New(rdb)
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		for _, c := range []storage.Claim{claim("key"), remembered("key")} {
+			if _, _, err := store.Acquire(ctx, c); err == nil {
+				t.Errorf("a claim with Remember %v was granted without a server", c.Remember)
+			}
+		}
+		if err := store.Check(ctx); err == nil {
+			t.Error("Check passed without a server")
+		}
+	})
 }
 
 // Case 47: a server that comes back is found at once.

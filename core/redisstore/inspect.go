@@ -2,11 +2,8 @@ package redisstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/oncekey/oncekey/core/internal/records"
 	"github.com/oncekey/oncekey/core/storage"
@@ -40,7 +37,7 @@ func (s *Store) Forget(ctx context.Context, key string, confirmation storage.Con
 	there, err := bounded(ctx, s, func(ctx context.Context) (bool, error) {
 		response, _ := s.responseKey(key)
 		head, err := s.run(ctx, forgetScript, []string{s.prefix + key, response}, plainSize).Text()
-		if errors.Is(err, redis.Nil) {
+		if isNil(err) {
 			return false, nil
 		}
 		return err == nil && !isForgotten(head), err

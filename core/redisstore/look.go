@@ -3,10 +3,7 @@ package redisstore
 import (
 	"bytes"
 	"context"
-	"errors"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/oncekey/oncekey/core/internal/records"
 	"github.com/oncekey/oncekey/core/storage"
@@ -41,7 +38,7 @@ func (s *Store) lookClosely(ctx context.Context, key string, seen *snapshot) (*s
 		keys = append(keys, response)
 	}
 	reply, err := s.run(ctx, lookScript, keys).Slice()
-	if errors.Is(err, redis.Nil) {
+	if isNil(err) {
 		seen.gone = true
 		return seen, nil
 	}

@@ -164,7 +164,7 @@ func (s *Store) undoClaim(ctx context.Context, l storage.Lease, value []byte, wh
 		instead = encodeReleased(l, time.Now())
 	}
 	err := s.run(ctx, replaceScript, []string{s.prefix + l.Key}, value, instead, kept, anyTimeLeft).Err()
-	if err != nil && !errors.Is(err, redis.Nil) {
+	if err != nil && !isNil(err) {
 		return fmt.Errorf("%w; the claim could not be undone: %w", why, err)
 	}
 	return why
