@@ -221,3 +221,12 @@ func TestDurationsInWords(t *testing.T) {
 		testkit.Equal(t, inWords(d), want, "%d in words", d)
 	}
 }
+
+// A deeply nested body, which a client may have sent for its echo, is shown without indentation.
+func TestNestedBodyStaysSmall(t *testing.T) {
+	t.Parallel()
+	body := strings.Repeat("[", 5000) + strings.Repeat("]", 5000)
+	if text, ok := maskJSON([]byte(body)); !ok || string(text) != body {
+		t.Errorf("%d bytes became %d: %t", len(body), len(text), ok)
+	}
+}

@@ -83,6 +83,10 @@ func isJSON(contentType string) bool {
 	return err == nil && (media == "application/json" || strings.HasSuffix(media, "+json"))
 }
 
+// maxIndented bounds the nesting of a document with indentation, which costs each line its depth:
+// a megabyte of zeros in 9,000 arrays would take gigabytes.
+const maxIndented = 20
+
 // maskJSON returns a document with indentation, and with masked values. It returns false
 // for a text that is no JSON document, or is nested too deeply for package json: such a one
 // would overflow the stack.
@@ -96,6 +100,9 @@ func maskJSON(body []byte) ([]byte, bool) {
 	if !m.value(false) {
 		return nil, false
 	}
+	if m.deepest > maxIndented {
+		return m.out.Bytes(), true
+	}
 	var indented bytes.Buffer
 	if err := json.Indent(&indented, m.out.Bytes(), "", "  "); err != nil {
 		return nil, false
@@ -105,8 +112,9 @@ func maskJSON(body []byte) ([]byte, bool) {
 
 // masker copies the tokens of a document in their order.
 type masker struct {
-	decoder *json.Decoder
-	out     bytes.Buffer
+	decoder        *json.Decoder
+	out            bytes.Buffer
+	depth, deepest int
 }
 
 // value copies one value. Of a hidden one, only the structure and the names are left.
@@ -125,6 +133,8 @@ func (m *masker) value(hidden bool) (ok bool) {
 }
 
 func (m *masker) members(open json.Delim, hidden bool) bool {
+	m.depth++
+	m.deepest = max(m.deepest, m.depth)
 	m.out.WriteRune(rune(open))
 	for n := 0; m.decoder.More(); n++ {
 		if n > 0 {
@@ -144,6 +154,7 @@ func (m *masker) members(open json.Delim, hidden bool) bool {
 			return false
 		}
 	}
+	m.depth--
 	closing, err := m.decoder.Token()
 	if err != nil {
 		return false
