@@ -34,9 +34,7 @@ func (r *reader) open(document []byte) (root object, before, after string, err e
 		return object{}, "", "", fmt.Errorf("openapi: the document is %s: give an OpenAPI document in JSON, or call Document", kindOf(text))
 	}
 	root = cut(text)
-	if _, indentation, breaks := strings.Cut(root.lead(), "\n"); breaks {
-		root.unit = indentation
-	}
+	_, root.unit, _ = strings.Cut(root.lead(), "\n")
 	r.checkNames(&root)
 	err = r.checkVersion(&root)
 	return root, before, after, err
@@ -72,7 +70,7 @@ func (r *reader) checkVersion(root *object) error {
 	const want = "give an OpenAPI document of version 3, such as 3.1.0"
 	version := root.find("openapi")
 	switch {
-	case version != nil && gjson.Parse(version.value).Type == gjson.String && strings.HasPrefix(gjson.Parse(version.value).Str, "3."):
+	case version != nil && strings.HasPrefix(gjson.Parse(version.value).Str, "3."):
 		return nil
 	case version != nil:
 		return fmt.Errorf("openapi: the document's openapi is %s: %s", version.value, want)
@@ -169,11 +167,8 @@ func (r *reader) change(responses *object, status string, by func(response *obje
 	if response.find("$ref") != nil {
 		return
 	}
-	before := response.text()
 	by(&response)
-	if response.text() != before {
-		responses.set(status, response.text())
-	}
+	responses.set(status, response.text())
 }
 
 // parameter is the location and the name of a parameter.

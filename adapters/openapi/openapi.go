@@ -145,27 +145,25 @@ func (m *merger) addPaths(root *object, routes []route) {
 		default:
 			m.fail("paths.%s and paths.%s are the same path: leave one", same[0], same[1])
 		}
-		item, isNew := m.item(&paths, template)
+		item := m.item(&paths, template)
 		m.addOperation(&item, template, &route)
-		if isNew || item.text() != paths.find(template).value {
-			paths.set(template, item.text())
-		}
+		paths.set(template, item.text())
 	}
 	root.set("paths", paths.text())
 }
 
 // item cuts the path item of a template. A missing path item counts as empty.
-func (m *merger) item(paths *object, template string) (item object, isNew bool) {
+func (m *merger) item(paths *object, template string) (item object) {
 	empty := object{place: "paths." + template, unit: paths.unit}
 	has := paths.find(template)
 	if has == nil {
-		return empty, true
+		return empty
 	}
 	item = m.cut(has.value, empty)
 	if ref := item.find("$ref"); ref != nil {
 		m.fail("%s is a $ref to %s: write the path item in its place", item.place, ref.value)
 	}
-	return item, false
+	return item
 }
 
 func (m *merger) addOperation(item *object, template string, route *route) {

@@ -39,7 +39,7 @@ func templateOf(pattern string) (template string, parameters []pathParameter) {
 			name, _, _ := strings.Cut(pattern[i+1:], "/")
 			add(name, "", false)
 			i += 1 + len(name)
-		case c == '\\' && strings.HasPrefix(pattern[i:], `\:`): // gin's escape
+		case strings.HasPrefix(pattern[i:], `\:`): // gin's escape
 			out.WriteByte(':')
 			i += 2
 		default:
@@ -118,9 +118,9 @@ func shapeOf(template string) string {
 // namesIn returns the names of a template's parameters in order.
 func namesIn(template string) (names []string) {
 	for {
-		_, after, found := strings.Cut(template, "{")
+		_, after, _ := strings.Cut(template, "{")
 		name, rest, closed := strings.Cut(after, "}")
-		if !found || !closed {
+		if !closed {
 			return names
 		}
 		names, template = append(names, name), rest

@@ -87,7 +87,7 @@ func (r *recorder) Write(b []byte) (int, error) {
 	r.WriteHeader(http.StatusOK)
 	n := min(len(b), maxWritten+1-len(r.body)) // one byte above the limit shows that it is passed
 	r.body = append(r.body, b[:n]...)
-	if n < len(b) || len(r.body) > maxWritten {
+	if len(r.body) > maxWritten {
 		return n, errLong
 	}
 	return n, nil

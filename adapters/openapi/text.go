@@ -37,11 +37,7 @@ func cut(text string) object {
 	gjson.Parse(text).ForEach(func(key, value gjson.Result) bool {
 		end := value.Index + len(value.Raw)
 		behind := end + strings.IndexAny(text[end:], ",}]")
-		m := member{before: text[from:value.Index], value: value.Raw, after: text[end:behind]}
-		if !o.isArray {
-			m.name = key.Str
-		}
-		o.members = append(o.members, m)
+		o.members = append(o.members, member{name: key.Str, before: text[from:value.Index], value: value.Raw, after: text[end:behind]})
 		from = behind + 1
 		return true
 	})

@@ -105,10 +105,10 @@ const timeHeader = `{
 // has the header.
 func timeOf(some []written) (name, value string) {
 	for _, w := range some {
-		seconds, err := strconv.Atoi(w.retryAfter)
+		seconds, _ := strconv.Atoi(w.retryAfter)
 		switch {
 		case w.retryAfter == "":
-		case err != nil || seconds < 1:
+		case seconds < 1:
 			return retryAfterName + "Time", timeHeader
 		default:
 			name, value = retryAfterName, retryAfterHeader
@@ -151,7 +151,7 @@ func (l *library) nameFor(base, value string) string {
 		}
 		needed, has := l.need("responses", name), l.theirs.Get(gjson.Escape(name))
 		switch {
-		case needed == value, needed == "" && has.Exists() && equalJSON(has.Raw, value):
+		case needed == value, needed == "" && equalJSON(has.Raw, value):
 			return name
 		case needed != "": // by another route
 		case !has.Exists():
