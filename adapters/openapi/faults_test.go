@@ -90,6 +90,7 @@ func TestTextsThatAreNoDocument(t *testing.T) {
 		"# ours\n---\n\"openapi\" : \"3.1.0\"\n": "the document is YAML: convert it to JSON first",
 		"\xef\xbb\xbf{\"openapi\":\"3.1.0\"}":    "the document begins with a byte order mark: remove it",
 		"{\n  \"openapi\": \"3.1.0\",\n  paths}": "the document is not JSON: line 3, column 3: invalid character 'p' looking for beginning of object key string",
+		"{\n\"openapi\":\"3.1.0\",\n}":           "the document is not JSON: line 3, column 1: invalid character '}' looking for beginning of object key string",
 		`{"openapi":"3.1.0"`:                     "the document is not JSON: line 1, column 18: unexpected end of JSON input",
 		`{"openapi":"3.1.0"} {}`:                 "the document is not JSON: line 1, column 21: invalid character '{' after top-level value",
 		"<html>":                                 "the document is not JSON: line 1, column 1: invalid character '<' looking for beginning of value",

@@ -17,6 +17,7 @@ func TestKeptServerErrorsAreReplayed(t *testing.T) {
 		want    []string
 	}{
 		{nil, []string{"201"}},
+		{[]policy.Option{policy.Keep("422")}, []string{"201"}},
 		{[]policy.Option{policy.Keep("5xx")}, []string{"201", "502", "504", "5XX"}},
 		{[]policy.Option{policy.Keep("504")}, []string{"201", "504", "5XX"}},
 		{[]policy.Option{policy.Keep("5xx"), policy.Uncertain("502"), policy.Release("504")}, []string{"201", "5XX"}},

@@ -1,6 +1,7 @@
 package openapi_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -62,6 +63,7 @@ func TestPoliciesCauseTheirOwnProblems(t *testing.T) {
 			required: true, differs: map[string]string{"409": "in_progress key_expired not_replayable outcome_unknown"},
 		},
 		"transactional":   {options: []policy.Option{policy.Transactional(true)}, required: true, differs: map[string]string{"500": "handler_failed rolled_back"}},
+		"recovering":      {options: []policy.Option{policy.OnAbandoned(policy.Recover(func(context.Context, policy.Abandoned) (*policy.Response, error) { return nil, nil }))}, required: true, differs: map[string]string{"409": "in_progress not_replayable outcome_unknown"}},
 		"fail-open":       {options: []policy.Option{policy.OnStoreError(policy.FailOpen)}, required: true},
 		"only observing":  {options: []policy.Option{policy.ObserveOnly(true)}, isEmpty: true},
 		"another timeout": {options: []policy.Option{policy.TTLHours(1)}, required: true},
@@ -113,6 +115,7 @@ func TestPathTemplates(t *testing.T) {
 		"/v1/{tenant}/payments:cancel": {"/v1/{tenant}/payments:cancel", []string{"tenant"}, ""},
 		"/v1.2/~me/a|b/@x/#/!/%7B":     {"/v1.2/~me/a|b/@x/#/!/%7B", nil, ""},
 		`/"é"/0/-1`:                    {`/"é"/0/-1`, nil, ""},
+		"/words/{w:[z-a]}":             {"/words/{w}", []string{"w"}, ""}, // no expression
 	} {
 		doc := document(t, policy.Row("POST "+pattern))
 		if paths := namesOf(doc.Get("paths")); !slices.Equal(paths, []string{want.template}) {
@@ -209,7 +212,7 @@ func TestKeyField(t *testing.T) {
 	text, err := openapi.Document(declared)
 	doc := parsed(t, text, err)
 	o := operation(t, doc, "POST", "/a")
-	if got := o.Get("x-idempotency-key-field").Str; got != "meta.request_id" || o.Get("parameters").Exists() {
+	if got := o.Get("x-idempotency-key-field").Str; got != "meta.request_id" || o.Get("parameters").Exists() || strings.Contains(string(text), "idempotency_key_missing") {
 		t.Errorf("the field is %q in %s", got, o)
 	}
 	mergesAgain(t, text, declared)
@@ -233,6 +236,7 @@ func TestHeadersOfResponses(t *testing.T) {
 		text, err := openapi.Document(declared, row.options...)
 		headers := at(operation(t, parsed(t, text, err), "POST", "/a"), "responses", "2XX", "headers")
 		testkit.EqualSlices(t, namesOf(headers), row.want, "the headers")
+		testkit.Equal(t, strings.Contains(string(text), "The header Idempotency-Expires has"), slices.Contains(row.want, "Idempotency-Expires"), "the text of the expiry")
 		last := row.want[len(row.want)-1]
 		testkit.Equal(t, strings.Count(string(text), `"`+last+`": {`), 1, "descriptions of %s", last)
 		mergesAgain(t, text, declared, row.options...)

@@ -208,15 +208,15 @@ func equal(a, b gjson.Result) bool { return a.Get("@ugly").Raw == b.Get("@ugly")
 // A new operation gets an id that no other has, and existing operations keep theirs.
 func TestOperationIDs(t *testing.T) {
 	t.Parallel()
-	doc := merge(t, `{"openapi":"3.1.0","info":{"title":"a","version":"1"},"paths":{"/x":{"get":{"operationId":"postPaymentsId",
-		"callbacks":{"paid":{"{$request.body#/url}":{"post":{"operationId":"postPaid"}}}}}},"/y":{"post":{}},"/z":[7],"/v":7},
+	doc := merge(t, `{"openapi":"3.1.0","info":{"title":"a","version":"1"},"paths":{"/w":{"put":{}},"/x":{"put":{},"get":{"operationId":"postPaymentsId",
+		"callbacks":{"none":{},"paid":{"{$request.body#/url}":{"post":{"operationId":"postPaid"}}}}}},"/y":{"post":{}},"/z":[7],"/v":7},
 		"webhooks":{"shipped":{"post":{"operationId":"postShipped"}}},"components":{"pathItems":{"a":{"put":{"operationId":"postShared"}}}}}`, rows(t,
 		policy.Row("POST /payments/{id}"), policy.Row("POST /payments-id"), policy.Row("POST /payments/Id/é"), policy.Row("POST /"), policy.Row("POST /y"),
-		policy.Row("POST /paid"), policy.Row("POST /shipped"), policy.Row("POST /shared"),
+		policy.Row("POST /paid"), policy.Row("POST /shipped"), policy.Row("POST /shared"), policy.Row("POST /v2/x"),
 	))
 	for path, want := range map[string]string{
 		"/payments/{id}": "postPaymentsId2", "/payments-id": "postPaymentsId3", "/payments/Id/é": "postPaymentsId4", "/": "post", "/y": "",
-		"/paid": "postPaid2", "/shipped": "postShipped2", "/shared": "postShared2",
+		"/paid": "postPaid2", "/shipped": "postShipped2", "/shared": "postShared2", "/v2/x": "postV2X",
 	} {
 		if o := operation(t, doc, http.MethodPost, path); o.Get("operationId").Str != want || o.Get("summary").Exists() != (want != "") {
 			t.Errorf("%s has the id %s and the summary %s, want %q", path, o.Get("operationId"), o.Get("summary"), want)

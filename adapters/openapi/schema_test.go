@@ -32,14 +32,15 @@ func TestWrittenSchemas(t *testing.T) {
 			code + `"in_progress","store_unavailable","shutting_down","handler_cancelled","not_confirmed"]},"message":{"type":"string"},"status":{"type":"integer"}}}}}`},
 		"no item": {write, "503", object + `["causes","code","message","status"],"properties":{"causes":{"type":"array","items":{}},` +
 			code + `"store_unavailable","shutting_down","handler_cancelled","not_confirmed"]},"message":{"type":"string"},"status":{"type":"integer"}}}}}`},
-		"text":    {plain, "503", `{"type":"string"}`},
-		"mixed":   {bodies(`{"a":1,"b":null,"code":7}`, `{"a":1.5,"b":"","c":true,"code":"x"}`), "503", `{"type":"object","required":["a","b","code"],"properties":{"a":{"type":"number"},"b":{},"code":{},"c":{"type":"boolean"}}}`},
-		"kinds":   {bodies(`[{"a":[1]},2]`, `[{"a":"b"}]`), "503", `{"type":"array","items":{}}`},
-		"items":   {bodies(`[{"a":[1]}]`, `[{"a":[2.5],"b":{}},{"b":{}}]`), "503", `{"type":"array","items":{"type":"object","properties":{"a":{"type":"array","items":{"type":"number"}},"b":{"type":"object"}}}}`},
-		"codes":   {bodies(`{"code":"a"}`, `{"code":"b"}`), "503", `{"type":"object","required":["code"],"properties":{"code":{"type":"string","enum":["a","b"]}}}`},
-		"repeats": {bodies(`{"a":1,"a":"b"}`, `{"a":"c"}`), "503", `{"type":"object","required":["a"],"properties":{"a":{"type":"string"}}}`},
-		"null":    {bodies(`null`, `{}`), "503", `{}`},
-		"numbers": {bodies(`1e2`, `-3`), "503", `{"type":"number"}`},
+		"text":             {plain, "503", `{"type":"string"}`},
+		"mixed":            {bodies(`{"a":1,"b":null,"code":7}`, `{"a":1.5,"b":"","c":true,"code":"x"}`), "503", `{"type":"object","required":["a","b","code"],"properties":{"a":{"type":"number"},"b":{},"code":{},"c":{"type":"boolean"}}}`},
+		"kinds":            {bodies(`[{"a":[1]},2]`, `[{"a":"b"}]`), "503", `{"type":"array","items":{}}`},
+		"items":            {bodies(`[{"a":[1]}]`, `[{"a":[2.5],"b":{}},{"b":{}}]`), "503", `{"type":"array","items":{"type":"object","properties":{"a":{"type":"array","items":{"type":"number"}},"b":{"type":"object"}}}}`},
+		"codes":            {bodies(`{"code":"a"}`, `{"code":"b"}`), "503", `{"type":"object","required":["code"],"properties":{"code":{"type":"string","enum":["a","b"]}}}`},
+		"repeats":          {bodies(`{"a":1,"a":"b"}`, `{"a":"c"}`), "503", `{"type":"object","required":["a"],"properties":{"a":{"type":"string"}}}`},
+		"kinds of numbers": {bodies(`{"a":null,"b":1.5,"c":"x"}`, `{"a":null,"b":"x","c":1.5}`), "503", `{"type":"object","required":["a","b","c"],"properties":{"a":{},"b":{},"c":{}}}`},
+		"null":             {bodies(`null`, `{}`), "503", `{}`},
+		"numbers":          {bodies(`1e2`, `-3`), "503", `{"type":"number"}`},
 	}, func(t *testing.T, c row) {
 		text, err := openapi.Document(rows(t, policy.Row("POST /a")), openapi.ProblemWriter(c.write))
 		doc := parsed(t, text, err)
