@@ -2,6 +2,7 @@ package openapi_test
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -118,7 +119,7 @@ func TestMergeTwiceIsMergeOnce(t *testing.T) {
 			if twice := merge(t, once, declared).Raw; twice != once {
 				t.Errorf("%s: got %s\nwant %s", name, twice, once)
 			}
-			formatted := gjson.Get(once, "@pretty").Raw // which a formatter has laid out in another way
+			formatted := regexp.MustCompile(`\{\s*("\$ref": "[^"]*")\s*\}`).ReplaceAllString(once, "{ $1 }") // as a formatter writes short objects
 			if again := merge(t, formatted, declared).Raw; again != formatted {
 				t.Errorf("%s: merging again changes the layout of another formatter", name)
 			}
