@@ -242,6 +242,23 @@ func TestAdCPOverMCP(t *testing.T) {
 	testkit.Equal(t, len(s.buys), 1, "buys")
 }
 
+// A text of the tool's own stays beside the envelope's members. One that repeats the structured
+// content changes with it (TestAdCPOverMCP).
+func TestOwnTextBesideTheEnvelope(t *testing.T) {
+	t.Parallel()
+	m := newMerchant(t, memstore.New(), commerce.AdCP(), "create_media_buy", idemmcp.AdCP())
+	m.answer = func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return &mcp.CallToolResult{StructuredContent: map[string]any{"id": 1}, Content: []mcp.Content{&mcp.TextContent{Text: `{"bought":1}`}}}, nil
+	}
+	call := agentFor(t, m.server, "create_media_buy", "")
+	for _, want := range []string{`{"id":1}`, `{"id":1,"replayed":true}`} {
+		got := call(buy(""))
+		if said, is := got.result.Content[0].(*mcp.TextContent); !is || said.Text != `{"bought":1}` || !sameJSON(asJSON(got.result.StructuredContent), want) {
+			t.Errorf("got %s, want %s", asJSON(got.result), want)
+		}
+	}
+}
+
 // AdCP, rule 6 over MCP: a minute of tolerance at the end of the window, and
 // IDEMPOTENCY_EXPIRED after it.
 func TestAdCPExpiryOverMCP(t *testing.T) {
