@@ -95,4 +95,21 @@ var reconcilerCases = []planned{
 			},
 		},
 	},
+	{
+		// A claim of a reconciler is applied when another one has released its key, and another
+		// request has left it abandoned. The record has the bytes of the first request again, and a
+		// pod that excludes nothing takes the second one's for another payload.
+		name: "a claim comes after the next abandoned request of a rolling deployment",
+		plan: Plan{
+			Policy: with(func(p *Policy) { p.Abandoned, p.LockTTL, p.StoreTimeout = Refuse, time.Second, 500*ms }),
+			Pods:   []Pod{{Exclude: true}, {ID: 1}},
+			Requests: []Request{
+				{At: ms, Body: Body{Spelling: 1}, Handler: []Step{{Do: MarkUncertain}}},
+				{ID: 1, At: 2 * time.Second, Handler: []Step{{Do: MarkUncertain}}},
+				{ID: 2, Pod: 1, At: 6 * time.Second},
+			},
+			Reconcilers: []Reconciler{changed(patientReconciler(1, Truth), func(r *Reconciler) { r.After, r.MaxAttempts, r.For = ms, 3, 5*time.Second })},
+			Calls:       []CallFault{{Request: questionID, Op: Acquire, Mode: Late, For: 3200 * ms}},
+		},
+	},
 }

@@ -78,9 +78,18 @@ func (j *judge) after(r, uncertain *run) {
 		if code != problem.KeyReused {
 			j.report(OutcomeForgotten, "r%d gets %d %s, and r%d has left the key abandoned with another payload", r.id, shown.Status, code, uncertain.id)
 		}
-	case a.Nonce == b.Nonce && (a == b || !j.plan.rolling()) && j.plan.Policy.Abandoned == Refuse && code != problem.OutcomeUnknown:
+	case a.Nonce == b.Nonce && (a == b && !j.takenLate(uncertain) || !j.plan.rolling()) && j.plan.Policy.Abandoned == Refuse && code != problem.OutcomeUnknown:
 		j.report(OutcomeForgotten, "r%d gets %d %s, and r%d has left the key abandoned", r.id, shown.Status, code, uncertain.id)
 	}
+}
+
+// takenLate reports whether a reconciler that has given its claim up holds the key after the
+// uncertain run. Then the record has the bytes of an earlier request, which the reconciler had seen.
+func (j *judge) takenLate(uncertain *run) bool {
+	return slices.ContainsFunc(j.order, func(other *run) bool {
+		return other.key == uncertain.key && other.inquiry != nil && other.inquiry.asked == nil &&
+			slices.ContainsFunc(other.grants, func(g *Fact) bool { return g.At >= uncertain.abandoned })
+	})
 }
 
 // heldAgain reports whether another attempt may hold the key, whether a late renewal has
