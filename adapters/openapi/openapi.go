@@ -153,13 +153,13 @@ func (m *merger) addPaths(root *object, routes []route) {
 }
 
 // item cuts the path item of a template. A missing path item counts as empty.
-func (m *merger) item(paths *object, template string) (item object) {
+func (m *merger) item(paths *object, template string) object {
 	empty := object{place: "paths." + template, unit: paths.unit}
 	has := paths.find(template)
 	if has == nil {
 		return empty
 	}
-	item = m.cut(has.value, empty)
+	item := m.cut(has.value, empty)
 	if ref := item.find("$ref"); ref != nil {
 		m.fail("%s is a $ref to %s: write the path item in its place", item.place, ref.value)
 	}
