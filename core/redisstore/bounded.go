@@ -157,6 +157,12 @@ func looksDead(err error) bool {
 	return is && failed.Timeout()
 }
 
+// isNil reports whether the server's reply is that there is no such key. The error of a dial
+// may only wrap this one: sentinels reply it about a master that they do not know.
+func isNil(err error) bool {
+	return err == redis.Nil //nolint:errorlint // identity is meant, not Is
+}
+
 // warnOfEviction logs a warning when the server may drop records before they expire.
 // It logs no warning if the server hides its settings, as managed servers may.
 func (s *Store) warnOfEviction() {

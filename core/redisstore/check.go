@@ -150,5 +150,5 @@ func isForbidden(err error) bool {
 
 func isServerError(err error) bool {
 	_, is := errors.AsType[redis.Error](err)
-	return is && !errors.Is(err, redis.Nil)
+	return is && !errors.Is(err, redis.Nil) // see isNil: one that is wrapped is no reply of the server either
 }

@@ -221,9 +221,3 @@ return 1
 
 // The scripts of scopes.
 var admitScript, keepScript = newScript(admitText), newScript(keepText)
-
-// isNil reports whether the server's reply is that there is no such key. The error of a dial
-// may only wrap this one: sentinels reply it about a master that they do not know.
-func isNil(err error) bool {
-	return err == redis.Nil //nolint:errorlint // identity is meant, not Is
-}
