@@ -78,18 +78,22 @@ func (j *judge) after(r, uncertain *run) {
 		if code != problem.KeyReused {
 			j.report(OutcomeForgotten, "r%d gets %d %s, and r%d has left the key abandoned with another payload", r.id, shown.Status, code, uncertain.id)
 		}
-	case a.Nonce == b.Nonce && (a == b && !j.takenLate(uncertain) || !j.plan.rolling()) && j.plan.Policy.Abandoned == Refuse && code != problem.OutcomeUnknown:
+	case a.Nonce == b.Nonce && (a == b && !j.takenLate(r, uncertain) || !j.plan.rolling()) && j.plan.Policy.Abandoned == Refuse && code != problem.OutcomeUnknown:
 		j.report(OutcomeForgotten, "r%d gets %d %s, and r%d has left the key abandoned", r.id, shown.Status, code, uncertain.id)
 	}
 }
 
 // takenLate reports whether a reconciler that has given its claim up holds the key after the
 // uncertain run. Then the record has the bytes of an earlier request, which the reconciler had seen.
-func (j *judge) takenLate(uncertain *run) bool {
+func (j *judge) takenLate(r, uncertain *run) bool {
 	return slices.ContainsFunc(j.order, func(other *run) bool {
-		return other.key == uncertain.key && other.inquiry != nil && other.inquiry.asked == nil &&
-			slices.ContainsFunc(other.grants, func(g *Fact) bool { return g.At >= uncertain.abandoned })
+		return other.key == r.key && other.inquiry != nil && other.inquiry.asked == nil && other.isGranted(uncertain.abandoned, r.shown.At)
 	})
+}
+
+// isGranted reports whether the store has granted a claim of r between two times.
+func (r *run) isGranted(from, until time.Duration) bool {
+	return slices.ContainsFunc(r.grants, func(g *Fact) bool { return g.At >= from && g.At <= until })
 }
 
 // heldAgain reports whether another attempt may hold the key, whether a late renewal has
@@ -99,8 +103,7 @@ func (j *judge) heldAgain(r, uncertain *run) bool {
 		if other.key != r.key || other.noKey() {
 			continue
 		}
-		again := slices.ContainsFunc(other.grants, func(g *Fact) bool { return g.At >= uncertain.abandoned && g.At <= r.shown.At })
-		if again || other.renewed >= uncertain.abandoned {
+		if other.isGranted(uncertain.abandoned, r.shown.At) || other.renewed >= uncertain.abandoned {
 			return true
 		}
 		lingers := other.shown == nil || other.shown.At >= r.sent.At || other.deferred > 0 ||
