@@ -87,8 +87,8 @@ func isJSON(contentType string) bool {
 // a megabyte of zeros in 9,000 arrays would take gigabytes.
 const maxIndented = 20
 
-// maskJSON returns a document with indentation, and with masked values. It returns false
-// for a text that is no JSON document, or is nested too deeply for package json: such a one
+// maskJSON returns a document with masked values, and with indentation up to maxIndented.
+// It returns false for a text that is no JSON document, or is nested too deeply for package json: such a one
 // would overflow the stack.
 func maskJSON(body []byte) ([]byte, bool) {
 	if !json.Valid(body) {
