@@ -27,6 +27,7 @@ func Test(t *testing.T) {
 }
 `
 
+// Case 74: values of a bubble do not leave it.
 func TestLeaks(t *testing.T) {
 	t.Parallel()
 	for body, leaves := range map[string]string{

@@ -30,6 +30,7 @@ func Test(t *testing.T) {
 }
 `
 
+// Case 74: the suite can run on any day.
 func TestProgramOnAnotherDay(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
