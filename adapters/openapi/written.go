@@ -105,10 +105,10 @@ const timeHeader = `{
 // has the header.
 func timeOf(some []written) (name, value string) {
 	for _, w := range some {
-		seconds, _ := strconv.Atoi(w.retryAfter)
+		seconds, err := strconv.Atoi(w.retryAfter)
 		switch {
 		case w.retryAfter == "":
-		case seconds < 1:
+		case err != nil || seconds < 1: // Atoi returns the largest int for too many digits
 			return retryAfterName + "Time", timeHeader
 		default:
 			name, value = retryAfterName, retryAfterHeader
