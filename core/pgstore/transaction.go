@@ -135,8 +135,8 @@ func (t *transaction) Commit(ctx context.Context, l storage.Lease, res storage.R
 
 // isRefusal reports whether a COMMIT's error means that the server has rolled back. A
 // server that ends the connection (FATAL) may have committed before, and a pooler's
-// errors have no unlocalized severity. pgconn.SafeToRetry does not help: it returns
-// true for a lost reply.
+// errors have no unlocalized severity. pgconn.SafeToRetry is not asked: before pgx 5.13
+// it returned true for a lost reply.
 func isRefusal(err error) bool {
 	if said, is := errors.AsType[*pgconn.PgError](err); is {
 		return said.SeverityUnlocalized == "ERROR"
