@@ -114,23 +114,24 @@ func foldRune(char rune) rune {
 
 const foldBits = 8
 
-// foldTable has the folded runes of all pages that contain cased letters. Calls of
-// unicode.SimpleFold for each rune would take twenty times as long.
+// foldTable has the folded runes of all pages with runes that fold: not all of these have
+// an upper or a lower case. Calls of unicode.SimpleFold for each rune of a name would take
+// twenty times as long.
 var foldTable = sync.OnceValue(func() []*[1 << foldBits]rune {
-	var table []*[1 << foldBits]rune
-	for _, cased := range unicode.CaseRanges {
-		for char := rune(cased.Lo); char <= rune(cased.Hi); char++ {
-			page := int(char >> foldBits)
-			if page >= len(table) {
-				table = append(table, make([]*[1 << foldBits]rune, page+1-len(table))...)
-			}
-			if table[page] == nil {
-				table[page] = new([1 << foldBits]rune)
-				for i := range table[page] {
-					table[page][i] = smallestFold(rune(page<<foldBits + i))
-				}
+	last := rune(unicode.CaseRanges[len(unicode.CaseRanges)-1].Hi)
+	table := make([]*[1 << foldBits]rune, last>>foldBits+1)
+	for char := range last + 1 {
+		if unicode.SimpleFold(char) == char {
+			continue
+		}
+		page := &table[char>>foldBits]
+		if *page == nil {
+			*page = new([1 << foldBits]rune)
+			for i := range *page {
+				(*page)[i] = char&^(1<<foldBits-1) + rune(i)
 			}
 		}
+		(*page)[char&(1<<foldBits-1)] = smallestFold(char)
 	}
 	return table
 })
