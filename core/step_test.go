@@ -501,8 +501,9 @@ func TestTextOfSteps(t *testing.T) {
 {"step":"ship"}
 {"step":"ship","failed":true}
 `
-		if texts[0] != "" || texts[1] != want {
-			t.Errorf("got\n%s\nwant\n%s", texts[1], want)
+		got := strings.ReplaceAll(texts[1], "\ufffd", `\ufffd`) // Go 1.27 writes the character
+		if texts[0] != "" || got != want {
+			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}
 	})
 }
