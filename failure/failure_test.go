@@ -159,35 +159,28 @@ func TestMarksAreSafeForConcurrentUse(t *testing.T) {
 	}
 }
 
-func TestRetryableError(t *testing.T) {
+func TestMarkedErrors(t *testing.T) {
 	t.Parallel()
-	if failure.Retryable(nil) != nil {
-		t.Error("Retryable(nil) is not nil")
+	type test struct {
+		mark func(error) error
+		is   func(error) bool
 	}
-	err := fmt.Errorf("create member: %w", failure.Retryable(io.ErrUnexpectedEOF))
-	if !failure.IsRetryable(err) {
-		t.Error("IsRetryable does not find the wrapped error")
-	}
-	if !errors.Is(err, io.ErrUnexpectedEOF) || err.Error() != "create member: unexpected EOF" {
-		t.Errorf("the wrapped error is lost: %v", err)
-	}
-	if failure.IsRetryable(io.EOF) || failure.IsRetryable(nil) {
-		t.Error("IsRetryable is true for an unmarked error")
-	}
-}
-
-func TestPermanentError(t *testing.T) {
-	t.Parallel()
-	if failure.Permanent(nil) != nil {
-		t.Error("Permanent(nil) is not nil")
-	}
-	err := fmt.Errorf("charge: %w", failure.Permanent(io.ErrUnexpectedEOF))
-	if !failure.IsPermanent(err) || failure.IsPermanent(io.EOF) || failure.IsPermanent(nil) {
-		t.Error("IsPermanent does not find the wrapped error, or is true for an unmarked error")
-	}
-	if !errors.Is(err, io.ErrUnexpectedEOF) || err.Error() != "charge: unexpected EOF" {
-		t.Errorf("the wrapped error is lost: %v", err)
-	}
+	testkit.Each(t, map[string]test{
+		"Retryable": {failure.Retryable, failure.IsRetryable},
+		"Uncertain": {failure.Uncertain, failure.IsUncertain},
+		"Permanent": {failure.Permanent, failure.IsPermanent},
+	}, func(t *testing.T, test test) {
+		if test.mark(nil) != nil {
+			t.Error("a nil error is wrapped")
+		}
+		err := fmt.Errorf("create member: %w", test.mark(io.ErrUnexpectedEOF))
+		if !test.is(err) || test.is(io.EOF) || test.is(nil) {
+			t.Error("the mark is not found, or an unmarked error has it")
+		}
+		if !errors.Is(err, io.ErrUnexpectedEOF) || err.Error() != "create member: unexpected EOF" {
+			t.Errorf("the wrapped error is lost: %v", err)
+		}
+	})
 }
 
 // After the point of no return every response is stored, even that of a panic.

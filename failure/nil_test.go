@@ -11,12 +11,6 @@ import (
 // Case 65: no nil makes a handler panic.
 func TestNil(t *testing.T) {
 	t.Parallel()
-	if failure.Retryable(nil) != nil || failure.Permanent(nil) != nil {
-		t.Error("a nil error is wrapped")
-	}
-	if failure.IsRetryable(nil) || failure.IsPermanent(nil) {
-		t.Error("a nil error is marked")
-	}
 	var none context.Context
 	for name, ctx := range map[string]context.Context{
 		"nil":                     none,
