@@ -62,7 +62,7 @@ func TestServerThatRequiresACertificate(t *testing.T) {
 		s.StartTLS()
 	})
 	got := post(t, transportTo(t, server.Client().Transport, quickly()), server.URL, "{}")
-	if given := got.givenUp(t); given.Attempts != 1 || !strings.Contains(given.Error(), "remote error: tls: ") {
+	if given := got.givenUp(t); given.Attempts != 1 || given.Timeout() || !strings.Contains(given.Error(), "remote error: tls: ") {
 		t.Errorf("got %v, want one attempt and the server's alert", given)
 	}
 }
@@ -71,7 +71,7 @@ func TestServerThatRequiresACertificate(t *testing.T) {
 func TestServerWithoutTLS(t *testing.T) {
 	t.Parallel()
 	server := startServer(t, func(http.ResponseWriter, *http.Request) {}, (*httptest.Server).Start)
-	got := post(t, transportTo(t, &http.Transport{}, quickly()), "https"+strings.TrimPrefix(server.URL, "http"), "{}")
+	got := post(t, transportTo(t, nil, quickly()), "https"+strings.TrimPrefix(server.URL, "http"), "{}")
 	testkit.Equal(t, got.givenUp(t).Attempts, 1, "got.givenUp(t).Attempts")
 }
 
@@ -85,6 +85,7 @@ func TestInvalidRequestsAreNotSent(t *testing.T) {
 		`header name "X-Sum\n"`:                   func(r *http.Request) { r.Trailer = http.Header{"X-Sum\n": {"17"}} },
 		"header X-Order has a control character":  func(r *http.Request) { r.Header.Set("X-Order", "1\n7") },
 		"header Idempotency-Key has a control ch": func(r *http.Request) { r.Header.Set("Idempotency-Key", "mine\x00") },
+		`URI "/a\x7fb"`:                           func(r *http.Request) { r.URL.Opaque = "/a\x7fb" },
 		`URI "/a\nb"`:                             func(r *http.Request) { r.URL.Opaque = "/a\nb" },
 	} {
 		t.Run(want, func(t *testing.T) {
@@ -104,4 +105,7 @@ func TestInvalidRequestsAreNotSent(t *testing.T) {
 	request.Header.Set("X-Order", "1\t7 ä") // a valid value
 	send(transportTo(t, serverThat(status(http.StatusCreated))), request).
 		expect(t, http.StatusCreated, "")
+	request.Body = nil
+	request.Header.Set("X-Order", "\n")
+	testkit.Equal(t, send(transportTo(t, nil), request).givenUp(t).Attempts, 0, "attempts of an invalid request without a body")
 }

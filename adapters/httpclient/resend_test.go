@@ -96,8 +96,10 @@ func TestResendsAreAttempts(t *testing.T) {
 
 	plain := keeping(3)
 	shop := newBreaking(t, plain, 3)
-	send(transportTo(t, plain, quickly()), shop.request(t, "{}")).expect(t, http.StatusCreated, "")
+	retries := 0
+	send(transportTo(t, plain, quickly(), httpclient.OnRetry(func(httpclient.Retry) { retries++ })), shop.request(t, "{}")).expect(t, http.StatusCreated, "")
 	testkit.Equal(t, shop.received.Load(), 4, "requests of the server")
+	testkit.Equal(t, retries, 3, "repetitions that are ours")
 }
 
 // Without a body net/http still repeats requests. The package counts and ends these
