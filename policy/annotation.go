@@ -111,9 +111,7 @@ func walkAPI(api any, handler reflect.Type, also []Addition) *apiWalk {
 			walk.known[addition.field] = true // once is enough
 		}
 	}
-	if err := uniqueRoutes(walk.declarations()); err != nil {
-		walk.faults = append(walk.faults, within("policy", err))
-	}
+	walk.faults = append(walk.faults, within("policy", uniqueRoutes(walk.declarations())))
 	return walk
 }
 

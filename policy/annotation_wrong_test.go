@@ -32,7 +32,7 @@ func TestAnnotationsThatAreWrong(t *testing.T) {
 		"no routes":             {api: struct{ Name string }{}, want: `has no routes: add route:"METHOD /path" to its handlers`},
 		"nil API":               {api: (*recursive)(nil), want: `policy: recursive.Pay: route:"POST /payments": the handler is nil`},
 		"nil group":             {api: struct{ Pay *recursive }{}, want: `policy: Pay.Pay: route:"POST /payments": the handler is nil`},
-		"hidden group":          {api: struct{ hidden nested }{}, want: `policy: hidden: it holds routes and is not exported: begin its name with a capital letter`},
+		"hidden group":          {api: struct{ Group struct{ hidden nested } }{}, want: `policy: Group.hidden: it holds routes and is not exported: begin its name with a capital letter`},
 		"misspelled tag":        {api: struct{ Group inner }{inner{handle}}, want: `policy: Group.Typo: the tag Route is unknown: did you mean route?`},
 		"idempotence":           {api: tagged(`route:"POST /a" idempotence:"TTLHours=48"`), want: `policy: Pay: the tag idempotence is unknown: did you mean idempotency?`},
 		"tag twice":             {api: tagged(`route:"POST /a" idempotency:"TTLHours=48" idempotency:"LockTTL=60s"`), want: `policy: Pay: the tag idempotency is given twice: once is enough`},

@@ -14,16 +14,16 @@ func countedStatus(o failure.Outcome) int {
 	switch {
 	case o.Panicked:
 		return http.StatusInternalServerError
-	case o.Status == 0 && o.ContextEnded && !failure.IsPermanent(o.Err):
+	case o.ContextEnded && !failure.IsPermanent(o.Err):
 		return http.StatusServiceUnavailable
 	default:
 		return o.Status
 	}
 }
 
-// listed returns the class of a status that a list has. A status beats a class.
+// listed returns the class of a status that a list has. A status beats a class. No list has zero.
 func (p *Policy) listed(status int) (class failure.Class, found bool) {
-	if status == 0 || len(p.Release)+len(p.Keep)+len(p.Uncertain) == 0 {
+	if len(p.Release)+len(p.Keep)+len(p.Uncertain) == 0 {
 		return 0, false
 	}
 	for _, entry := range []string{strconv.Itoa(status), strconv.Itoa(status/100) + "xx"} {

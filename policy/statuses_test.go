@@ -90,6 +90,8 @@ func TestListsThatAreWrong(t *testing.T) {
 		"Release=":                  `policy: Release is "": it must be a status`,
 		"Keep=5XX":                  `policy: Keep is "5XX": it must be a status from 200 to 599, or a class such as 5xx`,
 		"Keep=5x":                   `policy: Keep is "5x"`,
+		"Keep=5x3":                  `policy: Keep is "5x3"`,
+		"KeyField=":                 `policy: KeyField is ""`,
 		"Keep=50x":                  `policy: Keep is "50x"`,
 		"Uncertain=600":             `policy: Uncertain is "600"`,
 		"Uncertain=1xx":             `policy: Uncertain is "1xx"`,
