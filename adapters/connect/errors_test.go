@@ -61,12 +61,15 @@ func TestErrorCannotForgeTheReplayMark(t *testing.T) {
 	failed := connect.NewError(connect.CodeNotFound, errors.New("no"))
 	failed.Meta().Set("X-Meta", "1")
 	failed.Meta().Set("Idempotent-Replay", "true")
+	detail, err := connect.NewErrorDetail(new(shop.Payment))
+	testkit.Must(t, err)
+	failed.AddDetail(detail)
 	for name, returned := range map[string]error{"as it is": failed, "wrapped": fmt.Errorf("charge: %w", failed)} {
 		for protocol, opts := range map[string][]connect.ClientOption{"Connect": nil, "gRPC": {connect.WithGRPC()}} {
 			call := failingWith(t, returned, opts...)
 			for _, replayed := range []bool{false, true} {
 				r := call("k")
-				if r.Replayed() != replayed || !slices.Equal(r.Metadata["X-Meta"], []string{"1"}) || r.Status.GetMessage() != "no" {
+				if r.Replayed() != replayed || !slices.Equal(r.Metadata["X-Meta"], []string{"1"}) || r.Status.GetMessage() != "no" || len(r.Status.GetDetails()) != 1 {
 					t.Errorf("%s, %s: got %v %v, want X-Meta, and a replay: %t", name, protocol, r.Status, r.Metadata, replayed)
 				}
 			}

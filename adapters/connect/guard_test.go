@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -50,8 +51,9 @@ func TestResponsesAndErrors(t *testing.T) {
 		}
 		paid := connect.NewResponse(&shop.Payment{Id: "p1"})
 		paid.Header().Set("X-Header", "1")
-		paid.Header().Set("Idempotent-Replay", "forged")
+		paid.Header().Set("Idempotent-Replay", "true")
 		paid.Trailer().Set("X-Trailer", "2")
+		paid.Trailer().Set("Idempotent-Replay", "true")
 		return paid, nil
 	}), outer, mustGuard(t, engine, policy.Row("POST "+rpctest.Pay)))
 	call := clientOf(t, server)
@@ -73,9 +75,11 @@ func TestResponsesAndErrors(t *testing.T) {
 // them by its response or error.
 func TestMetadataThatIsSetOutside(t *testing.T) {
 	t.Parallel()
+	var traces atomic.Int64
 	outer := connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
 			info, _ := connect.CallInfoForHandlerContext(ctx)
+			info.ResponseHeader().Set("Trace", strconv.FormatInt(traces.Add(1), 10))
 			for _, name := range []string{"X-Replaced", "X-Added", "X-Own"} {
 				info.ResponseHeader().Set(name, "outer")
 				info.ResponseTrailer().Set(name+"-T", "outer")
@@ -104,6 +108,7 @@ func TestMetadataThatIsSetOutside(t *testing.T) {
 		for _, amount := range []int64{0, 1} {
 			pay := func() http.Header {
 				got := call(t.Context(), rpctest.Pay, rpctest.Key(fmt.Sprint(name, amount)), &shop.PayRequest{Amount: amount}).Metadata
+				testkit.Equal(t, got.Get("Trace"), strconv.FormatInt(traces.Load(), 10), "a value that the guard's handler has not set")
 				maps.DeleteFunc(got, func(name string, _ []string) bool { return !strings.HasPrefix(name, "X-") })
 				return got
 			}
@@ -183,9 +188,9 @@ func TestClient(t *testing.T) {
 		}
 	})
 	var runs atomic.Int64
-	server := serve(t, unary(func(context.Context, *request) (*response, error) {
+	server := serve(t, unary(func(_ context.Context, r *request) (*response, error) {
 		runs.Add(1)
-		return connect.NewResponse(&shop.Payment{Id: "p1"}), nil
+		return connect.NewResponse(&shop.Payment{Id: "p1" + r.Msg.GetCurrency()}), nil
 	}), losing, guard)
 	var retries atomic.Int64
 	interceptor, err := idemconnect.ClientInterceptor(idemconnect.ClientOptions{Backoff: time.Millisecond, OnRetry: func(idemconnect.Retry) { retries.Add(1) }})
@@ -228,18 +233,21 @@ func TestClient(t *testing.T) {
 	}); err != nil || len(<-keys) != 36 || <-sent != "Tue, 22 Feb 2022 19:22:22 GMT" || derived.Header().Get("Repeatability-First-Sent") != "" {
 		t.Errorf("a call with a derived key has another time than the handler's key, or failed, or keeps %v: %v", derived.Header(), err)
 	}
-	fills, err := idemconnect.ClientInterceptor(idemconnect.ClientOptions{KeyField: "currency"})
+	fills, err := idemconnect.ClientInterceptor(idemconnect.ClientOptions{KeyField: "currency", Backoff: time.Millisecond})
 	testkit.Must(t, err)
 	call := connect.NewRequest(new(shop.PayRequest))
-	if _, err := newClient(t, server, rpctest.Pay, connect.WithInterceptors(fills)).CallUnary(t.Context(), call); err != nil ||
-		len(<-keys) != 36 || call.Msg.GetCurrency() != "" || call.Header().Get(core.KeyHeader) != "" {
+	failures.Store(1)
+	filled, err := newClient(t, server, rpctest.Pay, connect.WithInterceptors(fills, guard)).CallUnary(t.Context(), call) // the guard is for servers
+	if key := <-keys; err != nil || len(key) != 36 || <-keys != key || filled.Msg.GetId() != "p1"+key || call.Msg.GetCurrency() != "" || call.Header().Get(core.KeyHeader) != "" {
 		t.Errorf("with a KeyField: %v, and the request is %v %v", err, call.Msg, call.Header())
 	}
 	find := newClient(t, server, rpctest.Find, connect.WithInterceptors(interceptor), connect.WithIdempotency(connect.IdempotencyNoSideEffects))
 	if _, err := find.CallUnary(idemconnect.WithCall(t.Context(), "n"), connect.NewRequest(new(shop.PayRequest))); err != nil || <-keys != "" {
 		t.Errorf("a read has a key, or failed: %v", err)
 	}
-	if _, err := idemconnect.ClientInterceptor(idemconnect.ClientOptions{MaxAttempts: -1}); err == nil {
-		t.Error("a negative number of attempts was accepted")
+	for _, wrong := range []idemconnect.ClientOptions{{MaxAttempts: -1}, {MaxTime: -1}, {AttemptTimeout: -1}, {Backoff: time.Minute}, {MaxBackoff: -1}} {
+		if _, err := idemconnect.ClientInterceptor(wrong); err == nil {
+			t.Errorf("%+v was accepted", wrong)
+		}
 	}
 }

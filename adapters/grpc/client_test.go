@@ -87,8 +87,8 @@ func TestRepeatedCodes(t *testing.T) {
 func TestRetryInfo(t *testing.T) {
 	t.Parallel()
 	var attempts atomic.Int64
-	retries, waits := quick(), make(chan time.Duration, 9)
-	retries.OnRetry = func(r idemgrpc.Retry) { waits <- r.Wait }
+	retries, retried := quick(), make(chan idemgrpc.Retry, 9)
+	retries.OnRetry = func(r idemgrpc.Retry) { retried <- r }
 	connection := serve(t, func(context.Context, *shop.PayRequest) (*shop.Payment, error) {
 		if attempts.Add(1) == 1 {
 			return nil, withRetryInfo(codes.Aborted, 30*time.Millisecond)
@@ -98,8 +98,8 @@ func TestRetryInfo(t *testing.T) {
 	if err := pay(t.Context(), connection, rpctest.Pay); err != nil {
 		t.Error(err)
 	}
-	if wait := <-waits; wait < 30*time.Millisecond {
-		t.Errorf("the wait was %v, want 30ms or more", wait)
+	if r := <-retried; r.Wait < 30*time.Millisecond || r.Procedure != rpctest.Pay || r.Attempts != 1 {
+		t.Errorf("the first retry was %+v, want a wait of 30ms or more", r)
 	}
 	attempts.Store(0)
 	ctx, cancel := context.WithTimeout(t.Context(), 25*time.Millisecond)
@@ -114,11 +114,13 @@ func TestRetryInfo(t *testing.T) {
 func TestKeysOfCalls(t *testing.T) {
 	t.Parallel()
 	seen, sent := make(chan []string, 1), make(chan []string, 1)
+	options := quick()
+	options.KeyField = "order_id" // which these messages lack
 	connection := serve(t, func(ctx context.Context, _ *shop.PayRequest) (*shop.Payment, error) {
 		seen <- metadata.ValueFromIncomingContext(ctx, "idempotency-key")
 		sent <- metadata.ValueFromIncomingContext(ctx, "repeatability-first-sent")
 		return &shop.Payment{}, nil
-	}, nil, mustClient(t, quick()))
+	}, nil, mustClient(t, options))
 	var firstSent []string
 	keyOf := func(ctx context.Context, procedure string) string {
 		t.Helper()
@@ -180,11 +182,11 @@ func TestFinalErrors(t *testing.T) {
 	if err := pay(t.Context(), connection, rpctest.Pay); status.Code(err) != codes.Internal || attempts.Load() != 2 {
 		t.Errorf("got %v after %d attempts, want handler_failed in the second", err, attempts.Load())
 	}
-	for range 2 {
+	for n, want := range []codes.Code{codes.Aborted, codes.Aborted, codes.FailedPrecondition} { // the last one is key_reused
 		var trailer metadata.MD
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "idempotency-key", "aborted")
-		err := serveAgain(t, connection).Invoke(ctx, rpctest.Pay, new(shop.PayRequest), new(shop.Payment), grpc.Trailer(&trailer))
-		if status.Code(err) != codes.Aborted || trailer["grpc-retry-pushback-ms"] != nil {
+		err := serveAgain(t, connection).Invoke(ctx, rpctest.Pay, &shop.PayRequest{Amount: int64(n / 2)}, new(shop.Payment), grpc.Trailer(&trailer))
+		if status.Code(err) != want || trailer["grpc-retry-pushback-ms"] != nil {
 			t.Errorf("got %v with the trailer %v", err, trailer)
 		}
 	}
@@ -224,7 +226,7 @@ func TestClientsKeyField(t *testing.T) {
 
 func TestWrongOptions(t *testing.T) {
 	t.Parallel()
-	for _, r := range []idemgrpc.ClientOptions{{MaxAttempts: -1}, {MaxTime: -1}, {Backoff: time.Minute}} {
+	for _, r := range []idemgrpc.ClientOptions{{MaxAttempts: -1}, {MaxTime: -1}, {AttemptTimeout: -1}, {Backoff: time.Minute}, {MaxBackoff: -1}} {
 		if _, err := idemgrpc.UnaryClientInterceptor(r); err == nil {
 			t.Errorf("%+v was accepted", r)
 		}

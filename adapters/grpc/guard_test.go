@@ -2,13 +2,18 @@ package idemgrpc_test
 
 import (
 	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	"github.com/oncekey/oncekey/adapters/internal/rpc/rpctest"
@@ -79,6 +84,23 @@ func TestSendHeader(t *testing.T) {
 	r := call(t.Context(), rpctest.Pay, rpctest.Key("released"), &shop.PayRequest{})
 	if r.Status.GetMessage() != "no" || r.Metadata.Get("X-Header") != "1" {
 		t.Errorf("an error that is not kept arrived as %v %v", r.Status, r.Metadata)
+	}
+}
+
+// A Scope sees the host, the address and the certificate of the client.
+func TestScopeSeesTheConnection(t *testing.T) {
+	t.Parallel()
+	var seen *http.Request
+	engine := rpctest.NewEngine(t, memstore.New(), func(r *http.Request) (string, error) { seen = r; return "alice", nil })
+	guard := mustGuard(t, engine, mustTable(t, policy.Row("POST "+rpctest.Pay)))
+	secured := credentials.TLSInfo{State: tls.ConnectionState{ServerName: "shop.test"}}
+	ctx := peer.NewContext(t.Context(), &peer.Peer{Addr: &net.TCPAddr{Port: 7}, AuthInfo: secured})
+	ctx = metadata.NewIncomingContext(ctx, metadata.Pairs(":authority", "shop.test", "idempotency-key", "k"))
+	_, err := guard.Intercept(ctx, new(shop.PayRequest), &grpc.UnaryServerInfo{FullMethod: rpctest.Pay}, func(context.Context, any) (any, error) {
+		return new(shop.Payment), nil
+	})
+	if err != nil || seen.Host != "shop.test" || seen.RemoteAddr != ":7" || seen.TLS == nil || seen.TLS.ServerName != "shop.test" {
+		t.Errorf("the scope saw %+v, %v", seen, err)
 	}
 }
 

@@ -152,20 +152,17 @@ func (h *heldStream) SetTrailer(md metadata.MD) error {
 	return nil
 }
 
-// result returns how the handler ended.
+// result returns how the handler ended, without its error.
 func (h *heldStream) result(response any, err error) rpc.Result {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.ended = true
 	message, _ := response.(proto.Message)
-	return rpc.Result{Message: message, Err: err, Status: statusOf(err), Header: headerOf(h.header), Trailer: headerOf(h.trailer)}
+	return rpc.Result{Message: message, Status: statusOf(err), Header: headerOf(h.header), Trailer: headerOf(h.trailer)}
 }
 
 // statusOf returns the status that gRPC's server sends for an error, or nil.
 func statusOf(err error) *spb.Status {
-	if err == nil {
-		return nil
-	}
 	s, known := status.FromError(err)
 	if !known {
 		s = status.FromContextError(err)

@@ -144,7 +144,6 @@ func (s *serving) write(w http.ResponseWriter, result *Result) {
 		core.WentAround(w, http.StatusOK) // the side effect happened, and its response cannot be stored
 		return
 	}
-	w.WriteHeader(http.StatusOK)
 	_, _ = w.Write(body) // an error means that the response is not sent: reply sees the problem
 }
 

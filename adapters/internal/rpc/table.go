@@ -36,10 +36,7 @@ type Method struct {
 // NewGuard compiles a table, which the program declares at the place, for an engine. A row
 // is "POST /shop.v1.Payments/Pay". The error joins all faults, each with its row.
 func NewGuard(engine *core.Engine, place string, table *policy.Table) (*Guard, error) {
-	switch {
-	case engine == nil:
-		return nil, errors.New("the engine is nil: give the engine from core.New")
-	case table == nil:
+	if table == nil {
 		return nil, errors.New("the table is nil: give the table from policy.NewTable")
 	}
 	g := &Guard{engine: engine, methods: make(map[string]*Method), rows: procedures(table)}

@@ -93,7 +93,12 @@ type service struct {
 }
 
 // scopeByUser reads the metadata authorization.
-func scopeByUser(r *http.Request) (string, error) { return r.Header.Get("Authorization"), nil }
+func scopeByUser(r *http.Request) (string, error) {
+	if r.RemoteAddr == "" {
+		return "", errors.New("the scope does not see the client's address")
+	}
+	return r.Header.Get("Authorization"), nil
+}
 
 // newService serves Pay with a policy. Several services with one store stand for several
 // processes.

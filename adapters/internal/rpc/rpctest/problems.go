@@ -21,7 +21,7 @@ import (
 // wantProblem checks an error of the engine.
 func wantProblem(t *testing.T, r Response, c code.Code, reason string, again bool) {
 	t.Helper()
-	if r.Status.GetCode() != int32(c) || r.Reason() != reason || r.RetryAfter() > 0 != again || r.Status.GetMessage() == "" {
+	if r.Status.GetCode() != int32(c) || r.Reason() != reason || r.RetryAfter() > 0 != again || again && r.Replayed() || r.Status.GetMessage() == "" {
 		t.Errorf("got %v, want %v with the reason %s, a RetryInfo: %t", r.Status, c, reason, again)
 	}
 	if r.Metadata.Get("X-Header") != "" || r.Metadata.Get("Cache-Control") != "" || r.Metadata.Get("Retry-After") != "" {
@@ -173,12 +173,18 @@ func (a *Adapter) cutShort(t *testing.T) {
 	})
 	t.Run("too long", func(t *testing.T) {
 		t.Parallel()
-		s := a.newService(t, memstore.New(), func(ctx context.Context, _ *shop.PayRequest) (*shop.Payment, error) {
+		s := a.newService(t, memstore.New(), func(ctx context.Context, request *shop.PayRequest) (*shop.Payment, error) {
 			<-ctx.Done()
+			if request.GetGift() { // it has its effect all the same
+				return paid(ctx, request)
+			}
 			return nil, ctx.Err()
 		}, policy.MaxRun(20*time.Millisecond))
 		wantProblem(t, s.pay(t, "k"), code.Code_UNAVAILABLE, problem.HandlerCancelled, true)
 		wantProblem(t, s.pay(t, "k"), code.Code_UNAVAILABLE, problem.HandlerCancelled, true)
 		s.wantRuns(t, 2)
+		for _, replayed := range []bool{false, true} {
+			wantPaid(t, s.call(t.Context(), Pay, Key("gift"), &shop.PayRequest{Amount: 100, Gift: true}), replayed)
+		}
 	})
 }

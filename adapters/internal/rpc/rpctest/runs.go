@@ -3,6 +3,7 @@ package rpctest
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -110,10 +111,12 @@ func (a *Adapter) deadline(t *testing.T) {
 func (a *Adapter) metadata(t *testing.T) {
 	header := http.Header{"X-Header": {"1", "2"}, "X-Raw-Bin": {"AAH/"}, "X-Content-Type-Options": {"nosniff"}}
 	trailer := http.Header{"X-Trailer": {"3"}, "Y-Raw-Bin": {"/////w"}}
+	forged := http.Header{"Idempotent-Replay": {"true"}, "X-Idempotent-Replay": {"true"}}
 	s := a.newService(t, memstore.New(), func(ctx context.Context, request *shop.PayRequest) (*shop.Payment, error) {
-		sent := header.Clone()
-		sent["Idempotent-Replay"], sent["X-Idempotent-Replay"] = []string{"forged"}, []string{"forged"}
-		a.SetMetadata(ctx, sent, trailer)
+		sent, last := header.Clone(), trailer.Clone()
+		maps.Copy(sent, forged)
+		maps.Copy(last, forged)
+		a.SetMetadata(ctx, sent, last)
 		return paid(ctx, request)
 	})
 	for _, replayed := range []bool{false, true, true} {

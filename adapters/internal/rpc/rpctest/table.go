@@ -25,6 +25,7 @@ func (a *Adapter) table(t *testing.T) {
 		"an unknown key field":    {policy.Row("POST "+Pay, policy.KeyField("requestId")), "KeyField"},
 		"a message as key":        {policy.Row("POST "+Pay, policy.KeyField("client_time")), "KeyField"},
 		"a list as key":           {policy.Row("POST "+Pay, policy.KeyField("items.sku")), ""},
+		"a map as key":            {policy.Row("POST "+Pay, policy.KeyField("labels.key")), "KeyField"},
 		"a flag as key":           {policy.Row("POST "+Pay, policy.KeyField("gift")), "KeyField"},
 		"a field of a scalar":     {policy.Row("POST "+Pay, policy.KeyField("amount.value")), "KeyField"},
 		"what the engine refuses": {policy.Row("POST "+Pay, policy.Transactional(true)), "Transactional"},
@@ -37,8 +38,8 @@ func (a *Adapter) table(t *testing.T) {
 			t.Errorf("%s: the error is %v, want one with %q and the row", name, err, row.want)
 		}
 	}
-	if table, err := policy.NewTable(policy.Row("POST "+Pay), policy.Row("TOOL charge")); err != nil || a.New(engine, table) != nil {
-		t.Errorf("the row of a tool is not skipped: %v", err)
+	if table, err := policy.NewTable(policy.Row("POST "+Pay), policy.Row("TOOL charge")); err != nil || a.New(engine, table) != nil || a.New(nil, table) == nil {
+		t.Errorf("the row of a tool is not skipped, or no engine is no error: %v", err)
 	}
 	if _, err := policy.NewTable(policy.Row("POST "+Pay), policy.Row("POST "+Pay)); err == nil {
 		t.Error("a repeated row was accepted")
