@@ -49,7 +49,7 @@ func (h *checked) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	key := h.by.checkOnce(routing.Routes, known).keyOf(h, routing, r)
 	route, guard := h.by.cover.RouteOf(key), core.RouteFrom(r.Context())
 	switch {
-	case key.Pattern == "", route == nil, known.guardsInside(h.by, key):
+	case route == nil, known.guardsInside(h.by, key):
 	case guard == nil, r.Context().Value(passedKey{h.by}) == any(guard): // not guarded since h.by
 		r.Pattern = key.Pattern
 		h.by.serve(w, r, route, h.next)
@@ -121,7 +121,7 @@ func (c *checks) begin(known *routers, begun []*checks) []*checks {
 	}
 	c.begun = true
 	c.findShared(c.root)
-	c.wrapIn(c.root, "", false)
+	c.wrapIn(c.root, "")
 	for row := range c.by.cover.Rows {
 		c.partial = c.partial || c.wrapped[row] == nil
 		if !known.routes[row] {
@@ -153,16 +153,15 @@ func (c *checks) findShared(router chi.Routes) {
 	}
 }
 
-func (c *checks) wrapIn(router chi.Routes, prefix string, below bool) {
-	below = below || c.by.isIn(router.Middlewares())
+func (c *checks) wrapIn(router chi.Routes, prefix string) {
 	mux := routes.MuxOf(router)
 	for _, route := range router.Routes() {
 		if route.SubRoutes != nil {
-			c.wrapIn(route.SubRoutes, prefix+route.Pattern, below || c.by.isAround(route))
+			c.wrapIn(route.SubRoutes, prefix+route.Pattern)
 			continue
 		}
 		for method, handler := range route.Handlers {
-			if !below || mux == nil || c.shared[mux] || method == "*" {
+			if mux == nil || c.shared[mux] || method == "*" {
 				continue
 			}
 			found := checkedBy(handler, c.by)

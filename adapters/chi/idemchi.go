@@ -49,7 +49,7 @@ func New(engine *core.Engine) *Guard {
 }
 
 func (g *Guard) mustEngine() *core.Engine {
-	if g == nil || g.engine == nil {
+	if g == nil {
 		panic("idemchi: the guard is nil: make it with idemchi.New")
 	}
 	return g.engine
@@ -184,7 +184,7 @@ func (h *guarded) predict(routing *chi.Context, known *routers, all *checks, met
 	if len(candidates) == 0 && h.cover.Route != nil {
 		return h.cover.Route, "" // an unknown path, or inner middleware rewrites the path
 	}
-	if pattern := routes.Find(all.hidden, method, routes.Prefix(routing)+routes.PathBelow(routing, r)); pattern != "" && (len(candidates) == 0 || strings.HasSuffix(candidates[0], "*")) {
+	if pattern := routes.Find(all.hidden, method, routes.Prefix(routing)+routes.PathBelow(routing, r)); len(candidates) == 0 || strings.HasSuffix(candidates[0], "*") {
 		return h.cover.Rows[declared.Key{Method: method, Pattern: pattern}], pattern
 	}
 	return nil, ""

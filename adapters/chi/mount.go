@@ -21,7 +21,7 @@ import (
 // the engine refuses, a pattern that chi refuses, and a route that r already has. chi
 // itself would replace such a route without an error.
 func Mount(r chi.Router, idem *Guard, api any, also ...policy.Addition) error {
-	if r == nil || idem == nil || idem.engine == nil {
+	if r == nil || idem == nil {
 		return errors.New("idemchi: Mount is given a nil router or a nil guard: give both")
 	}
 	fields, err := declared.Fields[http.HandlerFunc](idem.engine, declared.Place(), api, also, routes.Canonical)

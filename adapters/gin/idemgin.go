@@ -74,7 +74,7 @@ func New(engine *core.Engine) *Guard {
 }
 
 func (g *Guard) mustEngine() *core.Engine {
-	if g == nil || g.engine == nil {
+	if g == nil {
 		panic("idemgin: the guard is nil: make it with idemgin.New")
 	}
 	return g.engine

@@ -24,7 +24,7 @@ import (
 // first declares all routes on a trial router. It sets gin's mode to release meanwhile,
 // so that gin in debug mode does not print the routes twice.
 func Mount(r gin.IRouter, idem *Guard, api any, also ...policy.Addition) error {
-	if r == nil || idem == nil || idem.engine == nil {
+	if r == nil || idem == nil {
 		return errors.New("idemgin: Mount is given a nil router or a nil guard: give both")
 	}
 	prefix := "/"
