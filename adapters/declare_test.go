@@ -74,6 +74,7 @@ func TestPlacesOfDeclarations(t *testing.T) {
 	for i, below := range []int{1, 2, 3, 4, 7, 8, 9, 10} {
 		want := fmt.Sprintf("adapters/declare_test.go:%d", line+below)
 		testkit.Equal(t, routes[i].DeclaredAt(), want, "route %d is declared at", i)
+		testkit.Equal(t, len(routes[i].Endpoints()), i%4/2, "endpoints of route %d before its first request", i)
 	}
 }
 

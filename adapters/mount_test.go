@@ -136,8 +136,8 @@ type wrongChiAPI struct {
 	Commits http.HandlerFunc `route:"POST /commits" idempotency:"Transactional=true"`
 	Path    http.HandlerFunc `route:"POST /path" idempotency:"ExcludeFields=a..b"`
 	Pattern http.HandlerFunc `route:"POST /broken/{id"`
-	Named   http.HandlerFunc `route:"POST /things/{name}"`
-	Renamed http.HandlerFunc `route:"POST /things/{id}"`
+	Named   http.HandlerFunc `route:"POST /things/{name}/{part}"`
+	Renamed http.HandlerFunc `route:"POST /things/{id}/{section}"`
 	Taken   http.HandlerFunc `route:"POST /taken/{b}"`
 	Search  http.HandlerFunc `route:"BREW /coffee"`
 }
@@ -215,7 +215,7 @@ func TestMountThatIsWrong(t *testing.T) {
 			if len(lines) != 10 {
 				t.Errorf("%d lines, want 10:\n%v", len(lines), err)
 			}
-			for _, path := range []string{"/fine", "/v1/fine", "/things/7", "/v1/things/7"} {
+			for _, path := range []string{"/fine", "/v1/fine", "/things/7/a", "/v1/things/7/a"} {
 				s.gets(s.do(post(path, "k", amount)), http.StatusNotFound)
 			}
 		})
@@ -228,6 +228,7 @@ func TestMountTellsChiPatternsApart(t *testing.T) {
 	t.Parallel()
 	type API struct {
 		Number http.HandlerFunc `route:"POST /things/{id:[0-9]{1,3}}" idempotency:""`
+		Long   http.HandlerFunc `route:"POST /things/{id:[0-9]{4}}" idempotency:""`
 		Word   http.HandlerFunc `route:"POST /things/{id:[a-z]+}" idempotency:""`
 		Any    http.HandlerFunc `route:"POST /things/{name}" idempotency:""`
 		Rest   http.HandlerFunc `route:"POST /things/{name}/*" idempotency:""`
@@ -238,11 +239,11 @@ func TestMountTellsChiPatternsApart(t *testing.T) {
 	}
 	s := everywhere(t, func(e *core.Engine) http.Handler {
 		router := chi.NewRouter()
-		api := API{name("number"), name("word"), name("any"), name("rest"), name("patch")}
+		api := API{name("number"), name("long"), name("word"), name("any"), name("rest"), name("patch")}
 		testkit.Must(t, idemchi.Mount(router, idemchi.New(e), api))
 		return router
 	})
-	for path, want := range map[string]string{"/things/17": "number", "/things/abc": "word", "/things/A-1": "any", "/things/x/y": "rest"} {
+	for path, want := range map[string]string{"/things/17": "number", "/things/1718": "long", "/things/abc": "word", "/things/A-1": "any", "/things/x/y": "rest"} {
 		testkit.Equal(t, s.do(post(path, "k", amount)).Body.String(), want, "the server of %s", path)
 		s.replays(post(path, "k", amount))
 	}

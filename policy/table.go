@@ -53,9 +53,7 @@ func NewTable(rows ...TableRow) (*Table, error) {
 		}
 		declared = append(declared, d)
 	}
-	if err := uniqueRoutes(declared); err != nil {
-		all = append(all, within("policy", err))
-	}
+	all = append(all, within("policy", uniqueRoutes(declared)))
 	if err := errors.Join(all...); err != nil {
 		return nil, err
 	}

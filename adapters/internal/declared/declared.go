@@ -129,7 +129,7 @@ func Shape(pattern string) string {
 		case ':':
 			naming = false
 		}
-		if !naming || c == '{' && depth == 1 {
+		if !naming {
 			shape.WriteRune(c)
 		}
 	}
