@@ -73,7 +73,7 @@ func (x *exchange) isFinal() bool {
 	switch {
 	case x.lost != "":
 		return false
-	case x.status < http.StatusBadRequest, x.stored:
+	case x.stored:
 		return true
 	case x.status == http.StatusConflict:
 		return x.header.Get("Retry-After") == ""

@@ -168,17 +168,33 @@ func TestErrorsThatAreIgnored(t *testing.T) {
 // the client.
 func TestRefusalAfterTheEffect(t *testing.T) {
 	t.Parallel()
-	report := handlertest.Examine(t, paying(nethttp, func(b bank, w http.ResponseWriter, r *http.Request) {
-		if _, err := b.charge(r.Context(), core.DeriveKey(r.Context(), "charge")); err != nil {
-			http.Error(w, "the card was declined", http.StatusPaymentRequired)
-			return
-		}
-		failure.MarkExecuted(r.Context())
-	}))
-	wantWrong(t, report, map[string][]string{"refused, but done: 402": {
-		"pay.example/charges during reply lost", "pay.example/charges during time-out", "pay.example/charges after reply cut",
-	}})
-	wantAdvice(t, report, "failure.MarkUncertain")
+	for _, release := range [][]string{nil, {"402"}} { // the client stops where the key is released, too
+		report := handlertest.Examine(t, paying(nethttp, func(b bank, w http.ResponseWriter, r *http.Request) {
+			if _, err := b.charge(r.Context(), core.DeriveKey(r.Context(), "charge")); err != nil {
+				w.Header().Set("Content-Type", "application/problem+json") // of the handler, and not of the engine
+				w.WriteHeader(http.StatusPaymentRequired)
+				io.WriteString(w, `{"code":"declined"}`)
+				return
+			}
+			failure.MarkExecuted(r.Context())
+		}, policy.Release(release...)))
+		wantWrong(t, report, map[string][]string{"refused, but done: 402": {
+			"pay.example/charges during reply lost", "pay.example/charges during time-out", "pay.example/charges after reply cut",
+		}})
+		wantAdvice(t, report, "failure.MarkUncertain")
+	}
+}
+
+// A client retries after a status that says "not now".
+func TestStatusesForLater(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests} {
+		handlertest.Run(t, paying(nethttp, func(b bank, w http.ResponseWriter, r *http.Request) {
+			if _, err := b.charge(r.Context(), core.DeriveKey(r.Context(), "charge")); err != nil {
+				w.WriteHeader(status)
+			}
+		}))
+	}
 }
 
 // A handler whose policy refuses what is unknown, or asks, needs no DeriveKey.
@@ -226,6 +242,15 @@ func TestTwoResponses(t *testing.T) {
 
 	report = handlertest.Examine(t, paying(nethttp, func(b bank, _ http.ResponseWriter, r *http.Request) { _, _ = b.charge(r.Context(), "k") }, release))
 	wantAdvice(t, report, "do not release the key of a success")
+
+	stamped := func(engine *core.Engine, handler http.HandlerFunc, options ...policy.Option) http.Handler {
+		guarded := nethttp(engine, handler, options...)
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			guarded.ServeHTTP(w, r)
+			_, _ = io.WriteString(w, "stamp")
+		})
+	}
+	wantAdvice(t, handlertest.Examine(t, paying(stamped, bank.careful)), "put middleware that changes the response inside the guard")
 }
 
 // A client that never gets a final response is told of.
@@ -275,6 +300,26 @@ func TestServicesThatCannotBeTested(t *testing.T) {
 			t.Errorf("the error is %v, want in it %q", report.Err(), want)
 		}
 	}
+}
+
+// The own errors of calls reach the handler.
+func TestErrorsOfCalls(t *testing.T) {
+	t.Parallel()
+	errOwn := errors.New("the queue is full")
+	handlertest.Examine(t, func(w *handlertest.World) handlertest.Service {
+		crashing := bank{&http.Client{Transport: w.Transport(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("a bug") }))}}
+		pay := func(_ http.ResponseWriter, r *http.Request) {
+			_, err := crashing.charge(r.Context(), "")
+			if own := w.Call(r.Context(), "publish", func(context.Context) error { return errOwn }); err == nil || !errors.Is(own, errOwn) {
+				t.Errorf("a provider that panics is the error %v, and a full queue is %v", err, own)
+			}
+		}
+		return handlertest.Service{
+			Routes:  func(engine *core.Engine) http.Handler { return nethttp(engine, pay) },
+			Request: handlertest.Request{Path: "/payments"},
+			Effects: func() int { return 0 }, // one run alone
+		}
+	})
 }
 
 // A handler whose calls change from run to run is not called safe.
@@ -339,10 +384,9 @@ func TestStuckHandler(t *testing.T) {
 // Calls of other clients have the same faults.
 func TestCall(t *testing.T) {
 	t.Parallel()
-	var published atomic.Int64
+	var published atomic.Int64 // of all runs
 	errOwn := errors.New("the queue is full")
 	report := handlertest.Examine(t, func(w *handlertest.World) handlertest.Service {
-		published.Store(0)
 		if err := w.Call(w.Context(), "dial", func(context.Context) error { return errOwn }); !errors.Is(err, errOwn) {
 			t.Errorf("a call before the first request returned %v, want its own error", err)
 		}
@@ -375,16 +419,16 @@ func TestKilledProcesses(t *testing.T) {
 	t.Parallel()
 	var written atomic.Int64
 	report := handlertest.Examine(t, func(w *handlertest.World) handlertest.Service {
-		written.Store(0)
 		service := paying(nethttp, func(b bank, _ http.ResponseWriter, r *http.Request) {
 			_, _ = b.charge(r.Context(), "k")
+			_ = w.Call(r.Context(), "notify", func(context.Context) error { return nil })
 			written.Add(1)
 		})(w)
 		service.Effects = func() int { return int(written.Load()) }
 		return service
 	})
 	for _, row := range report.Rows() {
-		if row.Fault == "killed" && strings.HasPrefix(row.Point, "POST") && row.Effects != 1 {
+		if row.Fault == "killed" && !strings.HasPrefix(row.Point, "store") && row.Effects != 1 {
 			t.Errorf("killed %s the call the process had an effect: %+v", row.When, row)
 		}
 	}
@@ -507,7 +551,7 @@ func TestRunsRepeat(t *testing.T) {
 	if again := examine(); again != first {
 		t.Errorf("the second matrix is\n%s, the first\n%s", again, first)
 	}
-	for _, line := range []string{"  201, 409 in_progress, 201 replay x2  ", "  connection lost, 409 in_progress x4, 201, 201 replay  ", "  reply lost, 201 replay x2  "} {
+	for _, line := range []string{"  201, 409 in_progress, 201 replay x2  ", "  connection lost, 409 in_progress x4, 201, 201 replay  ", "  reply lost, 201 replay x2  ", "  connection lost, 201 replay x2  "} {
 		if !strings.Contains(first, line) {
 			t.Errorf("no run got %s in\n%s", line, first)
 		}

@@ -29,7 +29,11 @@ func (o *outcome) find(wrong, why string, do ...string) {
 
 // judgeEffects compares the effects with the responses.
 func (r *Report) judgeEffects(o *outcome) {
-	final, lost := o.final(), o.effects < r.want
+	final, told := o.final(), o.settled
+	if final == &o.responses[len(o.responses)-1] {
+		told = o.effects
+	}
+	lost := told < r.want
 	if o.effects > r.want {
 		o.findings = append(o.findings, finding{plural(o.effects, r.want), r.adviceAgainstTwo(o)})
 	}
@@ -43,7 +47,7 @@ func (r *Report) judgeEffects(o *outcome) {
 	case lost && final.stored && final.status >= http.StatusInternalServerError:
 		o.find("lost effect: "+final.String()+" is kept", "each retry gets the error, and the effect has not happened",
 			"call failure.MarkExecuted after "+r.callOf(o)+", not before it", "do not keep a 5xx (policy.Keep)")
-	case o.effects > 0 && final.code == "" && final.status >= http.StatusBadRequest && final.status < http.StatusInternalServerError:
+	case told > 0 && final.code == "" && final.status >= http.StatusBadRequest && final.status < http.StatusInternalServerError:
 		o.find("refused, but done: "+final.String(), "the client is told that nothing happened, but "+r.callOf(o)+" had its effect",
 			"call failure.MarkUncertain when the call fails, and respond with 502 or 504")
 	}

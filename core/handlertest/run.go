@@ -112,6 +112,7 @@ type facts struct {
 	tooMany   bool
 	fired     bool // the fault has happened
 	observed  bool // a route only observes
+	settled   int  // effects before the last request
 	effects   int
 	responses []exchange
 	stored    *stored

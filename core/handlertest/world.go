@@ -57,6 +57,7 @@ func (w *World) run(start func(*World) Service) {
 	w.boot()
 	w.sendUntilFinal()
 	time.Sleep(settling) //nolint:forbidigo // in a bubble
+	w.settled = w.service.Effects() - w.before
 	w.send()
 	w.effects = w.service.Effects() - w.before
 	w.stored = w.lookup()
@@ -82,7 +83,7 @@ func (w *World) arrive(k kind, name string) (fault, bool) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.numbered || w.fired {
+	if w.numbered {
 		return fault{}, false
 	}
 	p := point{kind: k, name: name}
