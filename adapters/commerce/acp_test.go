@@ -214,12 +214,13 @@ func TestACP68RecoveryPoints(t *testing.T) {
 func TestACPProblems(t *testing.T) {
 	t.Parallel()
 	everyProblem(t, commerce.ACP(), func(t *testing.T, p *problem.Problem, status int, body map[string]any) {
-		kind := body["type"]
 		if status != p.Status || len(body) != 3 || body["message"] == "" || body["code"] == "" {
 			t.Errorf("got %d %v", status, body)
 		}
-		if want := map[bool]any{true: "invalid_request", false: kind}[status < 500]; kind != want || status >= 500 && kind != "processing_error" && kind != "service_unavailable" {
-			t.Errorf("%d has the type %v", status, kind)
+		want := map[int]string{4: "invalid_request", 5: "processing_error"}[status/100]
+		if status == http.StatusServiceUnavailable {
+			want = "service_unavailable"
 		}
+		testkit.Equal(t, body["type"], any(want), "the type of a %d", status)
 	})
 }

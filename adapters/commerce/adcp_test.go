@@ -248,8 +248,8 @@ func TestAdCPProblems(t *testing.T) {
 		}
 		about, _ := all[0].(map[string]any)
 		code, _ := about["code"].(string)
-		transient := about["recovery"] == "transient"
-		if transient != (p.RetryAfter > 0) || code == "" || strings.ToUpper(code) != code || about["message"] == "" {
+		transient, final := p.RetryAfter > 0, p.Status >= 500 || p.Code == problem.NotReplayable || p.Code == problem.OutcomeUnknown
+		if transient != (about["recovery"] == "transient") || (final && !transient) != (about["recovery"] == "terminal") || code == "" || strings.ToUpper(code) != code || about["message"] == "" {
 			t.Errorf("got %v", about)
 		}
 	})

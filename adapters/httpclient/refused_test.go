@@ -29,6 +29,7 @@ func TestErrorsThatComeBackAreNotRepeated(t *testing.T) {
 		"an alert over QUIC":        {fmt.Errorf("handshake: %w", tls.AlertError(48)), false},
 		"no TLS":                    {tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"}, false},
 		"no TLS, from net/http":     {http.ErrSchemeMismatch, false},
+		"an unknown extension":      {&tls.CertificateVerificationError{Err: x509.UnhandledCriticalExtension{}}, false},
 		"an unknown authority":      {x509.UnknownAuthorityError{}, false},
 		"another host":              {x509.HostnameError{Certificate: new(x509.Certificate), Host: "shop.test"}, false},
 		"an expired certificate":    {x509.CertificateInvalidError{Cert: new(x509.Certificate), Reason: x509.Expired}, false},

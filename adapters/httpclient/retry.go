@@ -57,10 +57,7 @@ func retryAfter(header http.Header, most time.Duration) time.Duration {
 		}
 		return time.Duration(seconds) * time.Second
 	}
-	at, err := http.ParseTime(value)
-	if err != nil {
-		return 0
-	}
+	at, _ := http.ParseTime(value) // zero for an invalid value, which has passed
 	now, err := http.ParseTime(header.Get("Date"))
 	if err != nil {
 		now = time.Now()

@@ -2,8 +2,10 @@ package event
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -55,6 +57,22 @@ func TestGoldenAttributes(t *testing.T) {
 	var logged map[string]any
 	testkit.Must(t, json.Unmarshal(line.Bytes(), &logged))
 	golden.Names(t, "attributes.jsonl", slices.Collect(maps.Keys(logged)))
+}
+
+// The text of a handler's error stays out of logs, because it may quote the request.
+func TestErrorText(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		event Event
+		want  string
+	}{
+		{Event{Result: Failed}, ""},
+		{Event{Result: Failed, Err: fmt.Errorf("card 4242: %w", context.Canceled)}, "*fmt.wrapError: context canceled"},
+		{Event{Result: Failed, Err: context.DeadlineExceeded}, "context deadline exceeded"},
+		{Event{Result: Unavailable, Err: errors.New("down")}, "down"},
+	} {
+		testkit.Equal(t, row.event.ErrorText(), row.want, "the text of %v", row.event.Err)
+	}
 }
 
 func TestLogOfANilOption(t *testing.T) {

@@ -84,9 +84,7 @@ func (h *health) failed(ctx context.Context, err error) {
 	h.mutex.Lock()
 	h.failures++
 	h.troubled.Store(true)
-	if h.failures >= failuresInARow {
-		h.retryAt = time.Now().Add(rest)
-	}
+	h.retryAt = time.Now().Add(rest)
 	h.mutex.Unlock()
 	h.report(ctx, err)
 }
