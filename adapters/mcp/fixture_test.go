@@ -119,7 +119,7 @@ func newShop(t *testing.T, s setup) *shop {
 			return s.raw(ctx, call)
 		})
 	}
-	mcp.AddTool(made.server, &mcp.Tool{Name: "plain"}, func(context.Context, *mcp.CallToolRequest, order) (*mcp.CallToolResult, any, error) {
+	mcp.AddTool(made.server, &mcp.Tool{Name: "plain", Annotations: &mcp.ToolAnnotations{Title: "Plain"}}, func(context.Context, *mcp.CallToolRequest, order) (*mcp.CallToolResult, any, error) {
 		made.runs.Add(1)
 		return &mcp.CallToolResult{}, nil, nil
 	})

@@ -136,8 +136,7 @@ func newKeyFinder(places []KeyPlace, keyField string, notCompared ...string) *ke
 		paths = append(paths, root+"."+name)
 	}
 	f.without, _ = fingerprint.Exclude(paths...)
-	slices.SortStableFunc(outer, func(a, b string) int { return strings.Count(b, ".") - strings.Count(a, ".") })
-	for _, path := range slices.Compact(outer) {
+	for _, path := range outer {
 		member, _ := fingerprint.ParseMember(root + "." + path)
 		without, _ := fingerprint.Exclude(root + "." + path)
 		f.around = append(f.around, container{member, without})

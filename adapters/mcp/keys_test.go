@@ -219,11 +219,13 @@ func TestPolicyOfTheKey(t *testing.T) {
 // A program chooses the places.
 func TestKeyIn(t *testing.T) {
 	t.Parallel()
-	made, session := newSession(t, setup{guard: []idemmcp.Option{idemmcp.KeyIn(idemmcp.InMeta("com.example/request"), idemmcp.InArguments(`context.a\.b.key`))}})
+	made, session := newSession(t, setup{guard: []idemmcp.Option{idemmcp.KeyIn(idemmcp.InMeta("com.example/request"), idemmcp.InMeta("note"), idemmcp.InArguments(`context.a\.b.key`))}})
 	call(t, session, keyed("k1", 5)).wantProblem(t, problem.KeyMissing)
 	first := &mcp.CallToolParams{Name: "charge", Arguments: args{"amount": 5}, Meta: mcp.Meta{"com.example/request": "k1"}}
 	send(t, session, first).wantPaid(t, 5, false)
 	call(t, session, args{"amount": 5, "context": args{"a.b": args{"key": "k1"}}}).wantPaid(t, 5, true)
+	first.Arguments = args{"amount": 5, "note": "a member of a place's name counts"}
+	send(t, session, first).wantProblem(t, problem.KeyReused)
 	made.wantRuns(t, 1)
 
 	table, err := policy.NewTable(policy.Row("TOOL charge"))

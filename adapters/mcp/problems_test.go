@@ -189,8 +189,11 @@ func TestCutShort(t *testing.T) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	handle := func(ctx context.Context, _ *mcp.CallToolRequest, _ order) (*mcp.CallToolResult, payment, error) {
+	handle := func(ctx context.Context, request *mcp.CallToolRequest, o order) (*mcp.CallToolResult, payment, error) {
 		<-ctx.Done()
+		if o.Amount == 6 { // it has its effect all the same
+			return paid(ctx, request, o)
+		}
 		return nil, payment{}, ctx.Err()
 	}
 	overAll(t, setup{handle: handle, raw: ended, policy: []policy.Option{policy.MaxRun(1)}}, func(t *testing.T, shop *shop, session *mcp.ClientSession) {
@@ -200,6 +203,8 @@ func TestCutShort(t *testing.T) {
 			}
 		}
 		shop.wantRuns(t, 4)
+		call(t, session, keyed("k2", 6)).wantPaid(t, 6, false)
+		call(t, session, keyed("k2", 6)).wantPaid(t, 6, true)
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -137,6 +138,7 @@ func TestFailures(t *testing.T) {
 		"JSON-RPC error, Keep":                  {after(unmarked, wire(-32603)), []policy.Option{policy.Keep("5xx")}, kept},
 		"JSON-RPC error, Refuse":                {after(unmarked, wire(-32603)), []policy.Option{refuse}, uncertain},
 		"JSON-RPC error, executed":              {after(executed, wire(-32603)), nil, kept},
+		"JSON-RPC error in another, executed":   {after(executed, fmt.Errorf("charge: %w", wire(-32602))), nil, kept},
 		"invalid params, Refuse":                {after(unmarked, wire(-32602)), []policy.Option{refuse}, released},
 		"invalid params, Keep":                  {after(unmarked, wire(-32602)), []policy.Option{policy.Keep("5xx")}, released},
 		"method not found, Refuse":              {after(unmarked, wire(-32601)), []policy.Option{refuse}, released},

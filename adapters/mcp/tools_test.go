@@ -265,9 +265,14 @@ func TestAudit(t *testing.T) {
 		t.Errorf("got %+v, %v", report, err)
 	}
 
+	optional := newShop(t, setup{policy: []policy.Option{policy.Required(false)}})
+	if report, err = optional.guard.Audit(t.Context(), optional.server); err != nil || len(report.Errors) != 1 { // raw is no tool
+		t.Errorf("got %+v, %v", report, err)
+	}
+
 	open := mcp.NewServer(&mcp.Implementation{Name: "shop"}, nil)
 	mcp.AddTool(open, &mcp.Tool{Name: "charge"}, paid)
-	open.AddTool(&mcp.Tool{Name: "raw", InputSchema: map[string]any{"type": "object"}}, nothing)
+	open.AddTool(&mcp.Tool{Name: "raw", InputSchema: map[string]any{"type": "object"}, Annotations: &mcp.ToolAnnotations{Title: "Raw"}}, nothing)
 	report, err = made.guard.Audit(t.Context(), open)
 	if err != nil || len(report.Errors) != 2 || !strings.Contains(report.Errors[0].Error(), "TOOL charge is not guarded: give guard.Receive") {
 		t.Errorf("a server without the guard: %+v, %v", report, err)
