@@ -113,8 +113,10 @@ func TestTailRefuses(t *testing.T) {
 	if code, _ := s.ask("", "application/json"); code != http.StatusNotFound {
 		t.Errorf("without events: %d, want %d", code, http.StatusNotFound)
 	}
-	s.page.authorize = func(*http.Request) (Operator, error) { return Operator{}, errors.New("no") }
-	if code, _ := s.ask("", "application/json"); code != http.StatusUnauthorized {
-		t.Errorf("without a sign-in: %d, want %d", code, http.StatusUnauthorized)
+	for _, refusal := range []error{errors.New("no"), nil} { // or an operator without a name
+		s.page.authorize = func(*http.Request) (Operator, error) { return Operator{May: Read}, refusal }
+		if code, _ := s.ask("", "application/json"); code != http.StatusUnauthorized {
+			t.Errorf("without a sign-in: %d, want %d", code, http.StatusUnauthorized)
+		}
 	}
 }

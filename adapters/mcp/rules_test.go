@@ -138,7 +138,6 @@ func TestFailures(t *testing.T) {
 		"JSON-RPC error, Keep":                  {after(unmarked, wire(-32603)), []policy.Option{policy.Keep("5xx")}, kept},
 		"JSON-RPC error, Refuse":                {after(unmarked, wire(-32603)), []policy.Option{refuse}, uncertain},
 		"JSON-RPC error, executed":              {after(executed, wire(-32603)), nil, kept},
-		"JSON-RPC error in another, executed":   {after(executed, fmt.Errorf("charge: %w", wire(-32602))), nil, kept},
 		"invalid params, Refuse":                {after(unmarked, wire(-32602)), []policy.Option{refuse}, released},
 		"invalid params, Keep":                  {after(unmarked, wire(-32602)), []policy.Option{policy.Keep("5xx")}, released},
 		"method not found, Refuse":              {after(unmarked, wire(-32601)), []policy.Option{refuse}, released},
@@ -185,6 +184,19 @@ func TestMarkedErrors(t *testing.T) {
 		}
 		made.wantRuns(t, 2)
 	}
+}
+
+// A replay of an error around a JSON-RPC error has its code, and no data, as the SDK sends it.
+func TestErrorAroundAJSONRPCError(t *testing.T) {
+	t.Parallel()
+	around := fmt.Errorf("charge: %w", &jsonrpc.Error{Code: -32050, Message: "busy", Data: json.RawMessage(`{"why":1}`)})
+	made, session := newSession(t, setup{raw: func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		failure.MarkExecuted(ctx)
+		return nil, around
+	}})
+	raw := &mcp.CallToolParams{Name: "raw", Arguments: keyed("k1", 5)}
+	wantReplayOf(t, send(t, session, raw), send(t, session, raw))
+	made.wantRuns(t, 1)
 }
 
 func keepAll(failure.Outcome) failure.Class { return failure.ClassCache }
