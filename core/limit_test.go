@@ -240,6 +240,21 @@ func TestScopeLimitOfALostReply(t *testing.T) {
 	})
 }
 
+// Where no admission is answered no handler runs, and the place that was taken is given back.
+func TestScopeLimitWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newLimitedStore()
+		store.set(&store.admit)(failApplied)
+		s := newLimited(t, store, core.ScopeLimit{InFlight: 1}, created, policy.LockTTL(time.Hour))
+		wantCode(t, s.post(t.Context(), "a", payment), http.StatusServiceUnavailable, problem.StoreUnavailable)
+		s.wantRuns(t, 0)
+		store.set(&store.admit)(nil)
+		advance(time.Minute)
+		wantFirst(t, s.post(t.Context(), "b", payment))
+	})
+}
+
 // A route that only observes runs the handler, and reports the refusal.
 func TestScopeLimitObserved(t *testing.T) {
 	t.Parallel()

@@ -140,6 +140,21 @@ func TestStoreThatRefusesTheOutcome(t *testing.T) {
 	})
 }
 
+// Case 95: after the lease, that response is not shown.
+func TestStoreThatRefusesTheOutcomeTooLate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newNarrowStore()
+		store.set(&store.extend)(failUnapplied)
+		store.set(&store.complete)(func(func() error) error {
+			advance(time.Second)
+			return tooLong(1, 0)
+		})
+		s := newService(t, store, created, policy.LockTTL(time.Second))
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, problem.NotConfirmed)
+	})
+}
+
 // Case 95: a release that the store refuses is not repeated.
 func TestStoreThatRefusesARelease(t *testing.T) {
 	t.Parallel()

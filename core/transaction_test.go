@@ -25,6 +25,7 @@ type bank struct {
 	*faultyStore
 	mu            sync.Mutex
 	balance       int
+	begun         *bankTransaction // the last one
 	begin, commit func(apply func() error) error
 }
 
@@ -33,6 +34,9 @@ func newBank() *bank { return &bank{faultyStore: newFaultyStore()} }
 func (b *bank) BeginTransaction(ctx context.Context, _ storage.Lease) (context.Context, storage.Transaction, error) {
 	tx := &bankTransaction{bank: b}
 	err := b.through(ctx, &b.acquires, &b.begin, func(storage.Store) error { return ctx.Err() })
+	if err == nil {
+		b.begun = tx
+	}
 	return storage.WithTransaction(ctx, tx), tx, err
 }
 
@@ -199,6 +203,9 @@ func TestTransactionThatCannotBegin(t *testing.T) {
 		s.wantRuns(t, 0)
 		if err := s.events.last(event.Unavailable).Err; errors.Is(err, context.DeadlineExceeded) != row.late {
 			t.Errorf("the request is unavailable for %v", err)
+		}
+		if b.begun != nil && !b.begun.ended {
+			t.Error("the transaction that came too late is open")
 		}
 		b.set(&b.begin)(nil)
 		wantFirst(t, s.post(t.Context(), "k", payment))
