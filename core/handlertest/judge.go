@@ -29,10 +29,8 @@ func (o *outcome) find(wrong, why string, do ...string) {
 
 // judgeEffects compares the effects with the responses.
 func (r *Report) judgeEffects(o *outcome) {
-	final, told := o.final(), o.settled
-	if final == &o.responses[len(o.responses)-1] {
-		told = o.effects
-	}
+	final := o.final()
+	told := o.effectsAt(final)
 	lost := told < r.want
 	if o.effects > r.want {
 		o.findings = append(o.findings, finding{plural(o.effects, r.want), r.adviceAgainstTwo(o)})
@@ -51,6 +49,15 @@ func (r *Report) judgeEffects(o *outcome) {
 		o.find("refused, but done: "+final.String(), "the client is told that nothing happened, but "+r.callOf(o)+" had its effect",
 			"call failure.MarkUncertain when the call fails, and respond with 502 or 504")
 	}
+}
+
+// effectsAt counts the effects that the final response tells of. One before the last response
+// tells nothing of what the last request does, where the key was released.
+func (o *outcome) effectsAt(final *exchange) int {
+	if final == &o.responses[len(o.responses)-1] {
+		return o.effects
+	}
+	return o.settled
 }
 
 func plural(effects, want int) string {
