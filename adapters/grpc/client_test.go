@@ -98,7 +98,7 @@ func TestRetryInfo(t *testing.T) {
 	if err := pay(t.Context(), connection, rpctest.Pay); err != nil {
 		t.Error(err)
 	}
-	if r := <-retried; r.Wait < 30*time.Millisecond || r.Procedure != rpctest.Pay || r.Attempts != 1 {
+	if r := <-retried; r.Wait < 30*time.Millisecond || r.Procedure != rpctest.Pay || r.Attempts != 1 || r.Key == "" || r.Err == nil {
 		t.Errorf("the first retry was %+v, want a wait of 30ms or more", r)
 	}
 	attempts.Store(0)
