@@ -54,7 +54,7 @@ func (s *Store) call(ctx context.Context, work func() ([]byte, error)) ([]byte, 
 	}
 }
 
-// isUnavailable reports whether the error of a call says "not now".
+// isUnavailable reports whether the error of a call says "not now". No error does not.
 func isUnavailable(err error) bool {
 	for _, not := range []error{ErrUnavailable, context.Canceled, context.DeadlineExceeded} {
 		if errors.Is(err, not) {

@@ -58,12 +58,15 @@ func TestTransactionIsSealed(t *testing.T) {
 	store := sealedstore.New(next, newGCM(1))
 	lease, tx := begin(t, store, "key")
 	must(t, tx.Commit(t.Context(), lease, result(storage.Completed)))
+	stale := lease
+	stale.Token = storage.NewToken()
+	fails(t, "a stale Commit", tx.Commit(t.Context(), stale, result(storage.Completed)), storage.ErrLeaseLost)
 	replays(t, store, "key")
 	if r := find(t, next, claim("key")); len(r.Header) != 1 || r.Header[0].Op != storage.Sealed {
 		t.Errorf("the database has %+v, want it sealed", r)
 	}
 	_, tx = begin(t, store, "other")
-	if err := tx.Rollback(t.Context()); err == nil || len(next.ended) != 2 || next.ended[1] != "rollback" {
+	if err := tx.Rollback(t.Context()); err == nil || len(next.ended) != 3 || next.ended[2] != "rollback" {
 		t.Errorf("Rollback returned %v after %v, want the database's own", err, next.ended)
 	}
 	next.Store = nil

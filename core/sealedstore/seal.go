@@ -48,7 +48,7 @@ func (s *Store) open(ctx context.Context, key string, found *storage.Record) (*s
 	switch {
 	case err != nil:
 		return nil, err
-	case sealed == nil && !hasResponse(found):
+	case !hasResponse(found):
 		return s.openRecordSteps(ctx, key, found)
 	case sealed == nil && s.readPlain:
 		return found, nil
@@ -57,7 +57,7 @@ func (s *Store) open(ctx context.Context, key string, found *storage.Record) (*s
 	}
 	plain, err := s.decrypt(ctx, sealed, associated(key, found.State, found.Status, found.Fingerprint, found.Digest))
 	switch {
-	case err != nil && isUnavailable(err):
+	case isUnavailable(err):
 		return nil, fmt.Errorf("%w: %w", storage.ErrUnreadable, err)
 	case err != nil:
 		return nil, fmt.Errorf("%w: it cannot be decrypted: %w", storage.ErrCorruptRecord, err)

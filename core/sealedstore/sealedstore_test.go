@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -116,8 +117,15 @@ func TestChangedRecordIsCorrupt(t *testing.T) {
 		replays(t, store, "key")
 		other, err := next.Lookup(t.Context(), "other")
 		must(t, err)
-		next.edit = func(r *storage.Record) { edit(r, other) }
+		sealed := false
+		next.edit = func(r *storage.Record) {
+			edit(r, other)
+			sealed = slices.ContainsFunc(r.Header, func(f storage.Field) bool { return f.Op == storage.Sealed })
+		}
 		refuses(t, store, "key", storage.ErrCorruptRecord, storage.ErrUnreadable)
+		if sealed { // a broken seal is not plain
+			refuses(t, sealedstore.New(next, newGCM(1), sealedstore.ReadPlain()), "key", storage.ErrCorruptRecord, storage.ErrUnreadable)
+		}
 	})
 }
 

@@ -62,7 +62,7 @@ func (s *Store) openSteps(ctx context.Context, key, fingerprint string, digest s
 	}
 	plain, err := s.decrypt(ctx, sealed, associatedSteps(key))
 	switch {
-	case err != nil && isUnavailable(err):
+	case isUnavailable(err):
 		return "", fmt.Errorf("%w: %w", storage.ErrUnreadable, err)
 	case err != nil:
 		return "", fmt.Errorf("%w: its steps cannot be decrypted: %w", storage.ErrCorruptRecord, err)
