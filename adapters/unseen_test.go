@@ -206,6 +206,7 @@ func TestUnguardedRunIsReported(t *testing.T) {
 		s := startDetour(t, way.row, way.declare)
 		s.runsAgain(post(way.path, "k", amount))
 		s.runsAgain(post(way.path, "k", amount))
+		s.gets(s.do(post("/nowhere", "k", amount)), http.StatusNotFound)
 		s.reported(event.WrongSetup, 2, "")
 	})
 }
@@ -375,4 +376,17 @@ func TestRouteMethodAlone(t *testing.T) {
 		}
 		s.reported(event.WrongSetup, 2, problem.WrongSetup)
 	}
+}
+
+// A test of one handler gives it chi's context without a router, for its parameters.
+func TestChiContextWithoutARouter(t *testing.T) {
+	t.Parallel()
+	s := startDeclared(t, func(e *core.Engine, handler http.HandlerFunc) http.Handler {
+		guarded := idemchi.New(e).Handle(handler)
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			guarded(w, r.WithContext(context.WithValue(r.Context(), chi.RouteCtxKey, chi.NewRouteContext())))
+		})
+	})
+	s.runsAgain(payment("k"))
+	s.replays(payment("k"))
 }
