@@ -39,6 +39,10 @@ func newProvider() *provider { return &provider{known: map[string]int{}} }
 func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if sent, _ := io.ReadAll(r.Body); string(sent) != "amount=42" {
+		http.Error(w, "no amount", http.StatusBadRequest)
+		return
+	}
 	key := r.Header.Get(core.KeyHeader)
 	number := p.known[key]
 	if number == 0 || key == "" {
