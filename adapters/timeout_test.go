@@ -263,10 +263,16 @@ func TestTimeoutOutsideIsRefused(t *testing.T) {
 // run.
 func TestTimeoutOutsideOfAnObserver(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := startPlaced(t, func(g *idemgin.Guard, e *gin.Engine, pay gin.HandlerFunc) {
-			e.POST("/payments", inTime((*gin.Context).Next), g.Policy(policy.ObserveOnly(true)), pay)
-		})
+	observe := policy.ObserveOnly(true)
+	testkit.EachInBubble(t, map[string]func(*idemgin.Guard, *gin.Engine, gin.HandlerFunc){
+		"Policy": func(g *idemgin.Guard, e *gin.Engine, pay gin.HandlerFunc) {
+			e.POST("/payments", inTime((*gin.Context).Next), g.Policy(observe), pay)
+		},
+		"Handle with a handler after it": func(g *idemgin.Guard, e *gin.Engine, pay gin.HandlerFunc) {
+			e.POST("/payments", inTime((*gin.Context).Next), g.Handle(pay, observe), func(*gin.Context) {})
+		},
+	}, func(t *testing.T, mount func(*idemgin.Guard, *gin.Engine, gin.HandlerFunc)) {
+		s := startPlaced(t, mount)
 		s.gets(s.do(payment("k")), http.StatusCreated)
 		s.reported(event.WrongSetup, 1)
 		s.ran(1)
