@@ -241,7 +241,7 @@ func (s *serving) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // the outer writer's state before the handler ran.
 func (s *serving) report(w http.ResponseWriter, status int, written bool) {
 	switch {
-	case !written && s.outer.Written() && !s.outer.sent: // HandleContext used gin's own writer
+	case !written && s.outer.Written(): // HandleContext used gin's own writer, or the response is on its way already
 		core.WentAround(w, s.outer.Status())
 	case s.inner.Written():
 	case s.failed && !s.inner.statusSet: // an error without a response must not become a 200
