@@ -49,16 +49,17 @@ func run(folder string, args []string) error {
 	}
 	shift += outer
 	ctx := context.Background()
-	root, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
+	goroot, err := linkGoroot(ctx, folder)
 	if err != nil {
 		return err
 	}
-	overlay, err := writeOverlay(folder, filepath.Join(strings.TrimSpace(string(root)), "src", "time", "time.go"))
+	overlay, err := writeOverlay(folder, filepath.Join(goroot, "src", "time", "time.go"))
 	if err != nil {
 		return err
 	}
+	ownGo := []string{"GOROOT=" + goroot, "GOTOOLCHAIN=local", "PATH=" + filepath.Join(goroot, "bin") + string(os.PathListSeparator) + os.Getenv("PATH")}
 	command := exec.CommandContext(ctx, args[1], args[2:]...)
-	command.Env = append(os.Environ(), variable+"="+strconv.FormatInt(shift, 10), strings.TrimSpace("GOFLAGS="+os.Getenv("GOFLAGS")+" -overlay="+overlay))
+	command.Env = append(append(os.Environ(), ownGo...), variable+"="+strconv.FormatInt(shift, 10), strings.TrimSpace("GOFLAGS="+os.Getenv("GOFLAGS")+" -overlay="+overlay))
 	if runtime.GOOS == "linux" {
 		library, err := compileClock(ctx, filepath.Dir(overlay))
 		if err != nil {
@@ -68,6 +69,26 @@ func run(folder string, args []string) error {
 	}
 	command.Stdout, command.Stderr = os.Stdout, os.Stderr
 	return command.Run()
+}
+
+// linkGoroot returns the path of a link to the installation of Go. An overlay may not replace files of the module cache, where
+// an installation is that go has fetched by itself.
+func linkGoroot(ctx context.Context, folder string) (link string, err error) {
+	root, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
+	if err != nil {
+		return "", err
+	}
+	if folder, err = filepath.Abs(folder); err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil { // PostgreSQL's server runs as another user, and loads the clock from here
+		return "", err
+	}
+	link = filepath.Join(folder, "goroot")
+	if err := os.Remove(link); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", err
+	}
+	return link, os.Symlink(strings.TrimSpace(string(root)), link)
 }
 
 // writeOverlay returns the path of a file for go's flag -overlay.
@@ -90,8 +111,7 @@ func writeOverlay(folder, original string) (overlay string, err error) {
 		return "", err
 	}
 	overlay = filepath.Join(folder, "overlay.json")
-	all := os.MkdirAll(folder, 0o755) // PostgreSQL's server runs as another user, and loads the clock from here
-	return overlay, errors.Join(all, os.WriteFile(replacement, []byte(changed), 0o600), os.WriteFile(overlay, table, 0o600))
+	return overlay, errors.Join(os.WriteFile(replacement, []byte(changed), 0o600), os.WriteFile(overlay, table, 0o600))
 }
 
 // shifted is the source of package time with a Now that adds the variable's seconds.
