@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -234,8 +235,10 @@ func keyOfForm(next http.Handler) http.Handler {
 		if key := r.PostForm.Get("idempotency_key"); key != "" {
 			r.Header.Set(core.KeyHeader, key)
 		}
-		body := r.PostForm.Encode() // ParseForm has read the body, here or in the CSRF middleware
-		r.Body, r.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
+		if len(r.PostForm) > 0 { // ParseForm has read the body, here or in the CSRF middleware
+			body := r.PostForm.Encode()
+			r.Body, r.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
+		}
 		next.ServeHTTP(w, r)
 	})
 }
@@ -251,15 +254,20 @@ func csrf(next http.Handler) http.Handler {
 	})
 }
 
-// A form that is sent twice has one key, and another CSRF token where the page was loaded again.
+// A form that is sent twice, by two clicks at once too, has one key, and another CSRF token where the page was loaded again.
 func TestForm(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testForm)
+}
+
+func testForm(t *testing.T) {
 	r, idem, orders := chi.NewRouter(), idemchi.New(newEngine(t)), 0
 	order := func(w http.ResponseWriter, r *http.Request) {
 		orders++
+		time.Sleep(time.Second) //nolint:forbidigo // inside testing/synctest, so no real time passes
 		http.Redirect(w, r, "/orders/"+r.PostFormValue("item"), http.StatusSeeOther)
 	}
-	r.With(csrf, keyOfForm, idem.Policy(policy.ExcludeFields("csrf_token"))).Post("/orders", order)
+	r.With(csrf, keyOfForm, idem.Policy(policy.Wait(20*time.Second), policy.ExcludeFields("csrf_token"))).Post("/orders", order)
 
 	for _, row := range []struct {
 		key, token, item, location string
@@ -272,15 +280,30 @@ func TestForm(t *testing.T) {
 		{"", "t1", "book", "", 400},
 		{"j", "t1", "book", "/orders/book", 303},
 	} {
-		form := url.Values{"item": {row.item}, "csrf_token": {row.token}, "idempotency_key": {row.key}}
-		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/orders", strings.NewReader(form.Encode()))
-		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		w := httptest.NewRecorder()
-		if r.ServeHTTP(w, request); w.Code != row.status || w.Header().Get("Location") != row.location {
-			t.Errorf("%+v got %d and the location %q", row, w.Code, w.Header().Get("Location"))
+		click := func() {
+			form := url.Values{"item": {row.item}, "csrf_token": {row.token}, "idempotency_key": {row.key}}
+			request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/orders", strings.NewReader(form.Encode()))
+			request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			w := httptest.NewRecorder()
+			if r.ServeHTTP(w, request); w.Code != row.status || w.Header().Get("Location") != row.location {
+				t.Errorf("%+v got %d and the location %q", row, w.Code, w.Header().Get("Location"))
+			}
 		}
+		var clicks sync.WaitGroup
+		clicks.Go(click)
+		clicks.Go(click)
+		clicks.Wait()
 	}
 	testkit.Equal(t, orders, 2, "orders")
+}
+
+// A script sends JSON to the form's route, and its body stays.
+func TestJSONBesideAForm(t *testing.T) {
+	t.Parallel()
+	handler := keyOfForm(newEngine(t).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })))
+	if w := sent(t, handler, "k", "Content-Type: application/json"); w.Body.String() != `{"amount":1}` {
+		t.Errorf("the handler read %q", w.Body)
+	}
 }
 
 // transferRoute is the route, for the program and for its unit test.
