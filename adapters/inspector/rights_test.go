@@ -171,6 +171,12 @@ func TestLastSlash(t *testing.T) {
 	if got := w.Header().Get("Location"); w.Code != http.StatusMovedPermanently || got != "./b/?x=1" {
 		t.Errorf("%d to %q, want ./b/?x=1", w.Code, got)
 	}
+	for _, address := range []string{"/a/b/", "/a/b/style.css", "/a/b/records/" + strings.Repeat("ab", 32)} { // a prefix with the last slash
+		r, w := httptest.NewRequestWithContext(t.Context(), http.MethodGet, address, http.NoBody), httptest.NewRecorder()
+		if http.StripPrefix("/a/b/", page).ServeHTTP(w, r); w.Code >= 300 && w.Code < 400 {
+			t.Errorf("%s leads to %q", address, w.Header().Get("Location"))
+		}
+	}
 }
 
 func TestWrongOptions(t *testing.T) {
