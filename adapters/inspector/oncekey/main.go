@@ -112,7 +112,7 @@ func run(ctx context.Context, args []string, w world) (code int) {
 	}()
 	var line command
 	p := newPrinter(w, hiding(args))
-	defer p.flush()
+	defer func() { code = p.end(code) }()
 	parser := parserOf(&line, p.world)
 	parsed, err := parser.Parse(args)
 	if err == nil && line.Place.Timeout < 0 { // for a client of HTTP that is no limit

@@ -58,9 +58,13 @@ func (p *page) ask(ctx context.Context, method, path string, query, form url.Val
 	defer reply.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(reply.Body, maxReply))
 	if err != nil {
-		return 0, unreachableError{err}
+		return 0, unreachableError{fmt.Errorf("%s: %w", p.base, err)}
 	}
-	if !strings.HasPrefix(reply.Header.Get("Content-Type"), "application/json") {
+	isJSON := strings.HasPrefix(reply.Header.Get("Content-Type"), "application/json")
+	switch {
+	case !isJSON && reply.StatusCode >= http.StatusInternalServerError: // of a proxy
+		return 0, unreachableError{fmt.Errorf("%s responds %s", p.base, reply.Status)}
+	case !isJSON:
 		return 0, usage("%s responds %s without JSON: give --url of an inspector page", p.base, reply.Status)
 	}
 	if fault := new(inspector.Fault); json.Unmarshal(body, fault) == nil && fault.Title != "" {

@@ -36,6 +36,17 @@ func (p *printer) flush() {
 	p.stderr.flush()
 }
 
+// end writes the rest, and returns the exit code. Output that was not written is no success.
+func (p *printer) end(code int) int {
+	p.flush()
+	if p.stdout.err != nil && code == exitDone {
+		p.fail(p.stdout.err)
+		p.flush()
+		return exitNothing
+	}
+	return code
+}
+
 // fail writes an error.
 func (p *printer) fail(err error) {
 	for i, line := range linesOf(err) {

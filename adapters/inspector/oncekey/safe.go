@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -55,6 +56,7 @@ type terminal struct {
 	to   io.Writer
 	hide func(string) string // nil: hides nothing
 	rest []byte              // the begin of a rune
+	err  error               // the first of the writes to the real one
 }
 
 // Write implements io.Writer.
@@ -78,6 +80,7 @@ func (t *terminal) write(text string) error {
 		text = t.hide(text)
 	}
 	_, err := io.WriteString(t.to, escaped(text, true))
+	t.err = cmp.Or(t.err, err)
 	return err
 }
 
@@ -85,7 +88,7 @@ func (t *terminal) write(text string) error {
 func (t *terminal) flush() {
 	rest := string(t.rest)
 	t.rest = nil
-	_ = t.write(rest) // the program ends
+	_ = t.write(rest) // end reports it
 }
 
 // coloured writes a text in a colour.

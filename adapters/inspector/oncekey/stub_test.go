@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -66,6 +67,23 @@ func TestFaultsOfThePage(t *testing.T) {
 		if text, code := (stub{http.StatusOK, "{"}).said(t, args...); code != exitNothing || !strings.HasPrefix(text, "oncekey: http://shop/ops/: ") {
 			t.Errorf("half a reply to %s: exit code %d and %q", args, code, text)
 		}
+	}
+	proxy := transport(func(r *http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusBadGateway, Status: "502 Bad Gateway", Body: io.NopCloser(strings.NewReader("<html>")), Request: r}, nil
+	})
+	if _, stderr, code := asked(t, proxy, "list"); code != exitUnreachable || !strings.Contains(stderr, "502 Bad Gateway") {
+		t.Errorf("the page of a proxy: exit code %d and %q", code, stderr)
+	}
+}
+
+// Output that cannot be written is no success.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	reader, full := io.Pipe()
+	testkit.Must(t, reader.CloseWithError(syscall.ENOSPC))
+	var stderr bytes.Buffer
+	if code := run(t.Context(), []string{"hash", "/payments", "k"}, world{nil, full, &stderr, nil}); code != exitNothing || !strings.Contains(stderr.String(), "no space left") {
+		t.Errorf("exit code %d and %q", code, stderr.String())
 	}
 }
 
