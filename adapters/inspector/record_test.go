@@ -210,9 +210,10 @@ func TestBodyThatIsNotJSON(t *testing.T) {
 func TestRedact(t *testing.T) {
 	t.Parallel()
 	s := newService(t, memstore.New(), inspector.Redact(func(contentType string, body []byte) []byte {
-		return []byte(contentType + " " + strings.ReplaceAll(string(body), "p1", "(payment)"))
+		return []byte(contentType + " " + strings.ReplaceAll(string(body), "p1", "(payment)\u202e"))
 	}))
 	s.pay("k1", "")
+	s.wantPage(s.post("/records/"+s.id("k1")+"/reveal", nil), http.StatusOK, `(payment)\u202e`) // it cannot turn around what the page says
 	shown := read[inspector.Record](s, s.post("/records/"+s.id("k1")+"/reveal", nil, acceptsJSON...), http.StatusOK).Response
 	if !strings.HasPrefix(shown.Body, "application/json {") || !strings.Contains(shown.Body, "(payment)") || !strings.Contains(shown.Body, "(masked)") {
 		t.Errorf("the body is %q, want one that both have masked", shown.Body)

@@ -141,9 +141,13 @@ func (p *Page) write(w http.ResponseWriter, v visit, s screen) {
 		}
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.WriteHeader(s.status)
-		_, _ = w.Write([]byte(html.String()))
+		_, _ = directions.WriteString(w, html.String())
 	}
 }
+
+// directions shows the characters by which a text of others would turn around the page's own text behind it.
+var directions = strings.NewReplacer("\u202a", `\u202a`, "\u202b", `\u202b`, "\u202c", `\u202c`, "\u202d", `\u202d`, "\u202e", `\u202e`,
+	"\u2066", `\u2066`, "\u2067", `\u2067`, "\u2068", `\u2068`, "\u2069", `\u2069`)
 
 func challenge(w http.ResponseWriter, err error) {
 	if value := core.ChallengeOf(err); value != "" {
