@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -179,6 +180,11 @@ func TestRowsThatCannotBeRead(t *testing.T) {
 				t.Errorf("the log does not name the skipped key %q:\n%s", key, &log)
 			}
 		}
+		execute(t, db, `UPDATE oncekey_records SET expires_at = 9223372036854775807, retain_until = 9223372036854775807 WHERE record_key = 'good'`)
+		record, err := store.Lookup(t.Context(), "good")
+		must(t, err)
+		_, err = json.Marshal(record.Expires) // the inspector's lists are JSON
+		must(t, err)
 	})
 }
 

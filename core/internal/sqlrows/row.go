@@ -209,7 +209,7 @@ func (r *Row) Decode() (*storage.Record, error) {
 	if r.attempt < 1 {
 		return nil, records.Corrupt("its attempt number is %d", r.attempt)
 	}
-	record := &storage.Record{Fingerprint: unpackFingerprint(r.fingerprint), Attempt: uint64(r.attempt), Expires: time.UnixMicro(r.expiresAt).UTC()}
+	record := &storage.Record{Fingerprint: unpackFingerprint(r.fingerprint), Attempt: uint64(r.attempt), Expires: timeOf(r.expiresAt)}
 	if len(r.digest) != 0 && len(r.digest) != len(record.Digest) {
 		return nil, records.Corrupt("its digest has %d bytes, want %d", len(r.digest), len(record.Digest))
 	}
@@ -224,15 +224,21 @@ func (r *Row) Decode() (*storage.Record, error) {
 	return record, r.readState(record)
 }
 
+// timeOf returns a time from 1970 to 9999, as JSON has it: a hand may have made a row last for ever.
+func timeOf(micro int64) time.Time {
+	const last = 253402300799999999
+	return time.UnixMicro(min(max(micro, 0), last)).UTC()
+}
+
 // readState reads the columns that a tombstone does not have.
 func (r *Row) readState(record *storage.Record) error {
 	var known bool
 	if record.State, known = storage.ParseState(r.state); !known || record.State == storage.Expired {
 		return records.Corrupt("its state is %s", records.Excerpt(r.state))
 	}
-	record.Created = time.UnixMicro(r.claimedAt).UTC()
+	record.Created = timeOf(r.claimedAt)
 	if r.retainUntil != 0 {
-		record.Expires = time.UnixMicro(r.retainUntil).UTC()
+		record.Expires = timeOf(r.retainUntil)
 	}
 	if record.Origin, known = records.ParseOrigin(r.origin); !known {
 		return records.Corrupt("its origin is %s", records.Excerpt(r.origin))
@@ -258,7 +264,7 @@ func (r *Row) readState(record *storage.Record) error {
 // readResult reads the columns of a finished record.
 func (r *Row) readResult(record *storage.Record) (err error) {
 	if r.settledAt != 0 {
-		record.Finished = time.UnixMicro(r.settledAt).UTC()
+		record.Finished = timeOf(r.settledAt)
 	}
 	record.Body, record.Sketch = r.content, r.sketch
 	if record.Header, err = decodeHeader(r.header); err != nil {
