@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -22,25 +23,44 @@ type lintCommand struct {
 	Files []string `arg:"" name:"file" help:"A file of policies, see package policy/tablefile."`
 }
 
+// lintLine is a route of a file, or a fault.
+type lintLine struct {
+	File   string `json:"file"`
+	Route  string `json:"route,omitempty"`
+	Policy string `json:"policy,omitempty"`
+	Fault  string `json:"fault,omitempty"`
+}
+
 // Run implements the command.
 func (c *lintCommand) Run(out *printer) error {
 	engine, err := core.New(anyStore{memstore.New()}, core.SharedScope)
 	if err != nil {
 		return err
 	}
+	all := []lintLine{}
 	var failed error
 	for _, name := range c.Files {
 		table, err := declareFile(engine, name)
 		if err != nil {
 			for _, line := range linesOf(err) {
-				out.line("%s", line)
+				all = append(all, lintLine{File: name, Fault: line})
 			}
 			failed = errNothing
 			continue
 		}
 		for _, row := range table.Declarations() {
-			out.line("%s: %s: %s", name, row.Route(), row.Policy.String())
+			all = append(all, lintLine{File: name, Route: row.Route(), Policy: row.Policy.String()})
 		}
+	}
+	if !out.isTable() {
+		return cmp.Or(documents(out, all, all), failed)
+	}
+	for _, line := range all {
+		if line.Fault != "" {
+			out.line("%s", line.Fault)
+			continue
+		}
+		out.line("%s: %s: %s", line.File, line.Route, line.Policy)
 	}
 	return failed
 }

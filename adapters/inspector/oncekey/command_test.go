@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -232,6 +233,11 @@ func TestLint(t *testing.T) {
 	want := good + ": POST /payments: TTLHours=48 LockTTL=1m Methods=POST\n" + good + ": POST /transfers: TTLHours=48 Methods=POST Transactional=true\n"
 	if code != exitDone || text != want {
 		t.Errorf("lint good.yaml: exit code %d and %q, want %q", code, text, want)
+	}
+	var all []lintLine
+	text, code = said(t, "lint", bad, good, "-o", "json")
+	if err := json.Unmarshal([]byte(text), &all); err != nil || code != exitNothing || len(all) < 2 || all[0].Fault == "" || all[len(all)-1].Policy == "" {
+		t.Errorf("as JSON: exit code %d, %v and %q", code, err, text)
 	}
 	if text, code := said(t, "lint", bad, good); code != exitNothing || !strings.Contains(text, "bad.yaml:2") || !strings.Contains(text, "good.yaml") {
 		t.Errorf("lint bad.yaml: exit code %d and %q, want the line of the fault, and the other file", code, text)
