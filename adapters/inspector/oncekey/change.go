@@ -78,6 +78,8 @@ func (c *change) make(ctx context.Context, out *printer, from *page, found strin
 	after := new(inspector.Record)
 	status, err := from.post(ctx, "records/"+record.Record+"/"+action, form, after)
 	switch {
+	case errors.As(err, new(unreachableError)):
+		return unreachableError{fmt.Errorf("%w; whether the record was changed is not known: oncekey show %s", err, short(record.Record))}
 	case err != nil:
 		return err
 	case status == http.StatusConflict || status == http.StatusUnprocessableEntity:

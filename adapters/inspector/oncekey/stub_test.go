@@ -76,6 +76,21 @@ func TestFaultsOfThePage(t *testing.T) {
 	}
 }
 
+// A change whose reply is lost may have been made.
+func TestLostReplyOfAChange(t *testing.T) {
+	t.Parallel()
+	page := stub{http.StatusOK, `{"record":"` + strings.Repeat("ab", 32) + `","state":"abandoned","found":true,"attempt":1}`}
+	network := transport(func(r *http.Request) (*http.Response, error) {
+		if strings.HasSuffix(r.URL.Path, "/settle") {
+			return nil, io.ErrUnexpectedEOF
+		}
+		return inProcess{page}.RoundTrip(r)
+	})
+	if _, stderr, code := asked(t, network, "settle", "/payments", "k", "--happened", "--why", "x"); code != exitUnreachable || !strings.Contains(stderr, "not known: oncekey show abababab") {
+		t.Errorf("exit code %d and %q", code, stderr)
+	}
+}
+
 // Output that cannot be written is no success.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
