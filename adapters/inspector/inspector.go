@@ -79,7 +79,7 @@ func (p *Page) handlers() http.Handler {
 		http.ServeFileFS(w, r, web, "web/style.css")
 	})
 	mux.Handle("/", p.endpoint(Read, func(visit) (screen, error) {
-		return screen{}, fault(http.StatusNotFound, "There is no such page", "The address is wrong, or it is a page of another version.")
+		return screen{}, fault(http.StatusNotFound, "There is no such page", "The address is wrong, it is a page of another version, or http.StripPrefix does not remove the prefix of the page.")
 	}))
 	sameSite := http.NewCrossOriginProtection()
 	sameSite.SetDenyHandler(p.endpoint(Read, func(visit) (screen, error) {
