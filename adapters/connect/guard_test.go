@@ -251,3 +251,29 @@ func TestClient(t *testing.T) {
 		}
 	}
 }
+
+// A replay that is cut off before its trailers is no stored error, and is repeated.
+func TestReplayThatIsCutOff(t *testing.T) {
+	t.Parallel()
+	var attempts atomic.Int64
+	pay := unary(func(context.Context, *request) (*response, error) {
+		return connect.NewResponse(&shop.Payment{Id: "p1"}), nil
+	})
+	server := serve(t, func(procedure string, opts ...connect.HandlerOption) http.Handler {
+		handler := pay(procedure, opts...)
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if attempts.Add(1) == 1 {
+				w.Header().Set("Content-Type", r.Header.Get("Content-Type"))
+				w.Header().Set("Idempotent-Replay", "true")
+				return
+			}
+			handler.ServeHTTP(w, r)
+		})
+	})
+	interceptor, err := idemconnect.ClientInterceptor(idemconnect.ClientOptions{Backoff: time.Millisecond})
+	testkit.Must(t, err)
+	paid, err := newClient(t, server, rpctest.Pay, connect.WithGRPC(), connect.WithInterceptors(interceptor)).CallUnary(t.Context(), connect.NewRequest(&shop.PayRequest{}))
+	if err != nil || paid.Msg.GetId() != "p1" {
+		t.Errorf("got %v, %v after %d attempts", paid, err, attempts.Load())
+	}
+}

@@ -145,10 +145,11 @@ func statusOf(err error) *status.Status {
 	return s
 }
 
-// statusAtClient returns the status of an error that a client got, or nil for a replay.
+// statusAtClient returns the status of an error that a client got, or nil for a replay. A replay that was cut off is no error of
+// the wire, and has the mark too.
 func statusAtClient(err error) *status.Status {
 	failed := new(connect.Error)
-	if errors.As(err, &failed) && metaOf(failed).Get(rpc.ReplayHeader) == "true" {
+	if errors.As(err, &failed) && connect.IsWireError(err) && metaOf(failed).Get(rpc.ReplayHeader) == "true" {
 		return nil
 	}
 	return statusOf(err)

@@ -97,11 +97,14 @@ func UnaryClientInterceptor(o ClientOptions) (grpc.UnaryClientInterceptor, error
 			message.ProtoReflect().Set(field, protoreflect.ValueOfString(key))
 			request = message
 		}
-		var header metadata.MD
-		opts = append(slices.Clip(opts), grpc.Header(&header))
-		attempt := func(ctx context.Context) error { return invoke(ctx, method, request, reply, connection, opts...) }
+		var trailer metadata.MD // of a whole response: a header may come before the connection breaks
+		opts = append(slices.Clip(opts), grpc.Trailer(&trailer))
+		attempt := func(ctx context.Context) error {
+			trailer = nil
+			return invoke(ctx, method, request, reply, connection, opts...)
+		}
 		return client.Do(ctx, method, key, request, attempt, func(err error) *spb.Status {
-			if slices.Contains(header[replayName], "true") || connection.GetState() == connectivity.Shutdown {
+			if slices.Contains(trailer[replayName], "true") || connection.GetState() == connectivity.Shutdown {
 				return nil
 			}
 			return statusOf(err)

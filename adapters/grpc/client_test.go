@@ -12,6 +12,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -274,6 +275,30 @@ func TestLostResponse(t *testing.T) {
 			t.Errorf("got %v %v %v after %d runs and %d attempts", payment, err, header, runs.Load(), attempts.Load())
 		}
 	})
+}
+
+// A replay whose connection breaks behind its header is no stored error, and is repeated.
+func TestReplayThatIsCutOff(t *testing.T) {
+	t.Parallel()
+	intercept, err := idemgrpc.UnaryClientInterceptor(quick())
+	testkit.Must(t, err)
+	connection, err := grpc.NewClient("passthrough:///nowhere", grpc.WithTransportCredentials(insecure.NewCredentials()))
+	testkit.Must(t, err)
+	t.Cleanup(func() { _ = connection.Close() })
+	attempts := 0
+	cutOff := func(_ context.Context, _ string, _, _ any, _ *grpc.ClientConn, opts ...grpc.CallOption) error {
+		for _, opt := range opts {
+			if header, is := opt.(grpc.HeaderCallOption); is {
+				*header.HeaderAddr = metadata.Pairs("idempotent-replay", "true")
+			}
+		}
+		if attempts++; attempts == 1 {
+			return status.Error(codes.Unavailable, "error reading from server: unexpected EOF")
+		}
+		return nil
+	}
+	var header metadata.MD // the caller's
+	testkit.Must(t, intercept(t.Context(), rpctest.Pay, &shop.PayRequest{}, new(shop.Payment), connection, cutOff, grpc.Header(&header)))
 }
 
 // Of two concurrent calls with one key, the second waits for as long as the guard's

@@ -15,8 +15,8 @@
 // whose context is the call's, and whose header has the call's metadata: see ScopeBy.
 //
 // A call that has a stored response gets it again: message or status with details,
-// header and trailer metadata, and the header idempotent-replay: true. docs/rpc.md has
-// the codes of the engine's own errors, and the codes after which a key is released.
+// header and trailer metadata, and the header idempotent-replay: true, which an error has
+// in the trailer too. docs/rpc.md has the codes of the engine's own errors, and the codes after which a key is released.
 //
 // # Policies
 //

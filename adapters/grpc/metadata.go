@@ -95,6 +95,9 @@ func send(stream grpc.ServerTransportStream, reply *rpc.Reply) {
 		return
 	}
 	trailer := metadataOf(reply.Trailer)
+	if reply.Status != nil && reply.Replayed() {
+		trailer.Set(replayName, "true") // only a trailer tells a client that the error is not its connection's
+	}
 	for _, detail := range status.FromProto(reply.Status).Details() {
 		// gRPC's own retries wait for as long as the server says (gRFC A6).
 		if retry, is := detail.(*errdetails.RetryInfo); is && !reply.Replayed() {
