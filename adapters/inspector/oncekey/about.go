@@ -121,7 +121,8 @@ func (c *completionCommand) Run(out *printer, model *kong.Application) error {
 	script := bashScript(model)
 	switch c.Shell {
 	case "zsh":
-		script = "autoload -U +X bashcompinit && bashcompinit\n" + script
+		// A plain zsh, such as macOS has, has not loaded compinit, which bashcompinit needs.
+		script = "(( ${+functions[compdef]} )) || { autoload -U +X compinit && compinit }\nautoload -U +X bashcompinit && bashcompinit\n" + script
 	case "fish":
 		script = fishScript(model)
 	}

@@ -267,7 +267,7 @@ func TestAbout(t *testing.T) {
 		{"--help", "Exit codes: 0 done"},
 		{"settle --help", "--did-not-happen"},
 		{"completion fish", "complete -c oncekey -n '__fish_seen_subcommand_from settle' -l why"},
-		{"completion zsh", "bashcompinit"},
+		{"completion zsh", "compinit }\nautoload -U +X bashcompinit"},
 		{"completion bash", "complete -F _oncekey oncekey"},
 		{"hash --scope alice /payments k -o ndjson", `{"record":"`},
 	} {
