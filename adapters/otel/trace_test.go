@@ -54,20 +54,21 @@ func TestTraceOf(t *testing.T) {
 func TestTextsThatAreNoTrace(t *testing.T) {
 	t.Parallel()
 	traceID, spanID := trace.TraceID{1}.String(), trace.SpanID{2}.String()
+	noTrace, noSpan := trace.TraceID{}.String(), trace.SpanID{}.String()
 	for text, links := range map[string]int{
-		traceID + "-" + spanID:                  1,
-		"":                                      0,
-		"-":                                     0,
-		traceID:                                 0,
-		traceID + "-":                           0,
-		traceID + spanID:                        0,
-		traceID + "-" + spanID + "-01":          0,
-		"00-" + traceID + "-" + spanID + "-01":  0,
-		traceID[1:] + "-" + spanID:              0,
-		traceID + "-" + spanID[1:]:              0,
-		trace.TraceID{}.String() + "-" + spanID: 0,
-		traceID + "-" + trace.SpanID{}.String(): 0,
-		strings.Repeat("x", 32) + "-" + spanID:  0,
+		traceID + "-" + spanID:                 1,
+		"":                                     0,
+		"-":                                    0,
+		traceID:                                0,
+		traceID + "-":                          0,
+		traceID + spanID:                       0,
+		traceID + "-" + spanID + "-01":         0,
+		"00-" + traceID + "-" + spanID + "-01": 0,
+		traceID[1:] + "-" + spanID:             0,
+		traceID + "-" + spanID[1:]:             0,
+		noTrace + "-" + spanID:                 0,
+		traceID + "-" + noSpan:                 0,
+		strings.Repeat("x", 32) + "-" + spanID: 0,
 		traceID + "-" + strings.Repeat("\xff", 16): 0,
 	} {
 		seen := newTelemetry(t)
