@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -82,6 +83,40 @@ func TestEventsOfAGuardAroundTheRouter(t *testing.T) {
 		}
 		if stored[0].route == "" {
 			t.Error("the route is not known")
+		}
+	})
+}
+
+// Tracing outside of the guard finds the pattern in its request, as without a guard.
+func TestPatternOutsideOfTheGuard(t *testing.T) {
+	t.Parallel()
+	outside := func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			next.ServeHTTP(w, r)
+			w.Header().Set("Found", r.Pattern)
+		})
+	}
+	onPrograms(t, map[string]declaring{
+		"net_http": func(e *core.Engine, handler http.HandlerFunc) http.Handler {
+			mux := http.NewServeMux()
+			mux.HandleFunc("/payments/{id}", handler)
+			return outside(e.Handler(mux))
+		},
+		"chi": func(e *core.Engine, handler http.HandlerFunc) http.Handler {
+			r := chi.NewRouter()
+			r.Use(outside, idemchi.New(e).Policy())
+			r.Post("/payments/{id}", handler)
+			return r
+		},
+	}, func(t *testing.T, s *service) {
+		run, replay, refusal := s.do(post("/payments/17", "k", amount)), s.do(post("/payments/17", "k", amount)), s.do(post("/payments/17", "", amount))
+		if found := run.Header().Get("Found"); found != "/payments/{id}" {
+			t.Errorf("the pattern of a run is %q", found)
+		}
+		for _, unrun := range []*httptest.ResponseRecorder{replay, refusal} {
+			if found := unrun.Header().Get("Found"); !strings.HasSuffix(t.Name(), "chi") && found != "/payments/{id}" {
+				t.Errorf("the pattern of a %d that did not run is %q", unrun.Code, found)
+			}
 		}
 	})
 }

@@ -52,7 +52,7 @@ func (x *exchange) unprotected(route *Route, body []byte) {
 	var restored wire.RestoredBody
 	defer restored.Close()
 	unguarded := restored.In(x.r, unrecorded(x.r.Context(), route), body)
-	defer wire.RemoveFiles(unguarded, x.r)
+	defer wire.HandBack(unguarded, x.r)
 	x.next.ServeHTTP(x.w, unguarded)
 }
 
@@ -97,6 +97,6 @@ func (x *exchange) report(a *attempt, happened event.Event) { a.report(x.r.Conte
 // passThrough runs the handler without a run.
 func passThrough(w http.ResponseWriter, r *http.Request, route *Route, next http.Handler) {
 	passed := r.WithContext(unrecorded(r.Context(), route))
-	defer func() { wire.RemoveFiles(passed, r) }()
+	defer func() { wire.HandBack(passed, r) }()
 	next.ServeHTTP(w, passed)
 }

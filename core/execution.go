@@ -38,7 +38,7 @@ func (x *execution) execute(w http.ResponseWriter, r *http.Request, body []byte,
 	// No recover, so that a panic continues with its stack.
 	defer func() {
 		x.body.Close()
-		defer wire.RemoveFiles(guarded, r) // also if a callback panics in finish
+		defer wire.HandBack(guarded, r) // also if a callback panics in finish
 		x.run.hold.Pattern(guarded.Pattern)
 		x.captured.finish(panicked)
 	}()

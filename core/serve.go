@@ -61,7 +61,7 @@ func guardsInside(next http.Handler, r *http.Request) bool {
 			}
 			next = h.next
 		case *http.ServeMux:
-			next, _ = h.Handler(r)
+			next, r.Pattern = h.Handler(r) // as its ServeHTTP does: replays and refusals have the pattern too
 		default:
 			return false
 		}

@@ -31,7 +31,7 @@ func (x *exchange) observe(a *attempt) {
 		body, refusal = wire.PeekBody(r, a.route.policy.MaxRequestBytes)
 	}
 	r = r.WithContext(watched)
-	defer func() { wire.RemoveFiles(r, original) }()
+	defer func() { wire.HandBack(r, original) }()
 	x.r = r
 	if refusal != nil {
 		x.refuse(a, refusal)

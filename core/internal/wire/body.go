@@ -254,9 +254,11 @@ func DropCodings(guarded *http.Request) {
 	}
 }
 
-// RemoveFiles removes the files of a form that a handler has parsed. net/http removes
-// only files of the server's own request, and not of copies.
-func RemoveFiles(guarded, original *http.Request) {
+// HandBack gives the original the pattern that a router inside of the guard has found, which
+// middleware outside reads, as it does without a guard. It removes the files of a form that
+// a handler has parsed: net/http removes only files of the server's own request, and not of copies.
+func HandBack(guarded, original *http.Request) {
+	original.Pattern = guarded.Pattern
 	if form := guarded.MultipartForm; form != nil && form != original.MultipartForm {
 		_ = form.RemoveAll() // net/http ignores the error too: the client cannot act on it
 	}
