@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -145,6 +146,37 @@ type hijacks struct{ http.ResponseWriter }
 
 func (hijacks) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return nil, nil, errors.New("no connection")
+}
+
+// A h2c.NewHandler inside of the guard would take the connection for requests that go around the guard.
+func TestHTTP2AroundTheGuard(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, method string
+		opts         []policy.Option
+		want         string
+	}{
+		{"prior knowledge", "PRI", nil, "h2c.NewHandler outside"},
+		{"upgrade", http.MethodPost, nil, ""},
+		{"unguarded upgrade", http.MethodGet, nil, ""},
+		{"observed", "PRI", []policy.Option{policy.ObserveOnly(true)}, "no connection"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var err error
+			guarded := engineFor(t).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == "PRI" || r.Header.Get("Upgrade") == "h2c" {
+					_, _, err = w.(http.Hijacker).Hijack()
+				}
+			}), tt.opts...)
+			request := post("/payments", "k", "")
+			request.Method = tt.method
+			request.Header.Set("Upgrade", "h2c")
+			guarded.ServeHTTP(hijacks{httptest.NewRecorder()}, request)
+			if got := fmt.Sprint(err); !strings.Contains(got, tt.want) || (err == nil) != (tt.want == "") {
+				t.Errorf("Hijack returned %v, want %q", err, tt.want)
+			}
+		})
+	}
 }
 
 // The response after a hijack that fails is the client's. Over HTTP/2, which has none, it is kept too.

@@ -109,6 +109,7 @@ func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, route *Route, nex
 	if e.responder.echoed != nil {
 		e.responder.echoKey(w.Header(), r)
 	}
+	w = onHTTP1(e, w, r, route)
 	if !route.Guards(r.Method) {
 		serveUnguarded(&e.shared, w, r, route, next)
 		return

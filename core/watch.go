@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync/atomic"
 
 	"github.com/felixge/httpsnoop"
@@ -78,6 +79,28 @@ func serveUnguarded(s *shared, w http.ResponseWriter, r *http.Request, route *Ro
 		}
 	}()
 	seen.watch(w, func(w http.ResponseWriter) { next.ServeHTTP(w, r) })
+}
+
+// onHTTP1 keeps a h2c.NewHandler inside of the guard from taking the connection for HTTP/2,
+// whose requests would go around the guard. It ignores the wish to upgrade, as a server may,
+// and refuses the connection that begins with HTTP/2.
+func onHTTP1(e *Engine, w http.ResponseWriter, r *http.Request, route *Route) http.ResponseWriter {
+	if route.observes {
+		return w
+	}
+	if strings.EqualFold(r.Header.Get("Upgrade"), "h2c") {
+		r.Header.Del("Upgrade")
+	}
+	if _, ofRouter := w.(SentWriter); ofRouter || r.Method != "PRI" {
+		return w
+	}
+	return httpsnoop.Wrap(w, httpsnoop.Hooks{Hijack: func(httpsnoop.HijackFunc) httpsnoop.HijackFunc {
+		return func() (net.Conn, *bufio.ReadWriter, error) {
+			err := fmt.Errorf("oncekey: HTTP/2 without TLS would go around the policy declared at %s: mount h2c.NewHandler outside of it", route.place)
+			e.Warn(r, route, err)
+			return nil, nil, err
+		}
+	}})
 }
 
 // skips calls the policy's SkipIf, and reports a request that it skips. A panic is
