@@ -186,6 +186,9 @@ var writings = []writing{
 	{name: "trailers announced, one is missing", handler: then(set("Trailer", "X-Sum", "X-Count"), created, set("X-Sum", "17"))},
 	{name: "trailers announced, streamed", handler: then(set("Trailer", "X-Sum"), write("hello"), flush, set("X-Sum", "17")), streams: true},
 	{name: "trailers by prefix", handler: then(write(strings.Repeat("x", 4096)), set(http.TrailerPrefix+"X-Sum", "17"))},
+	{name: "trailers by prefix before the stream", handler: then(set(http.TrailerPrefix+"X-Sum", "17"), flush, write("hello")), streams: true},
+	{name: "trailers by prefix, and no body", handler: then(set(http.TrailerPrefix+"Grpc-Status", "14"), flush), streams: true},
+	{name: "trailers by prefix before a large body", handler: then(set(http.TrailerPrefix+"X-Sum", "17"), write(strings.Repeat("x", 2<<20))), streams: true},
 	{name: "trailers by prefix, streamed", handler: then(flush, write("hello"), set(http.TrailerPrefix+"X-Sum", "17")), streams: true},
 
 	{name: "103 Early Hints", handler: then(set("Link", "</a.css>"), answering(103), set("Link", "</b.css>"), answering(103), set("Link"), created), notGin: true}, //nolint:gocritic // twice on purpose

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -86,8 +87,10 @@ func (c *capture) stream() error {
 	if err := c.recordUnreplayable(c.status); err != nil {
 		return err
 	}
+	early := c.earlyTrailers(c.own)
 	c.settleHeader(c.changes)
 	wire.WriteResponse(c.w, c.status, c.body)
+	maps.Copy(c.header, early)
 	c.custody, c.body = streaming, nil
 	return nil
 }

@@ -114,6 +114,18 @@ func (d *draft) trailers(own *responder) storage.Header {
 	return trailers
 }
 
+// earlyTrailers returns the trailers that the handler has set so far, under their own names,
+// by which it may still change them.
+func (d *draft) earlyTrailers(own *responder) http.Header {
+	early := make(http.Header)
+	for name, values := range d.header {
+		if d.isTrailer(name) && !own.isOwn(name) {
+			early[name] = values
+		}
+	}
+	return early
+}
+
 // isShort reports whether the handler wrote less than the declared Content-Length.
 // net/http then cuts the connection, and would do so for each replay.
 func (d *draft) isShort(r *http.Request) bool {
