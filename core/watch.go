@@ -91,7 +91,10 @@ func onHTTP1(e *Engine, w http.ResponseWriter, r *http.Request, route *Route) ht
 	if strings.EqualFold(r.Header.Get("Upgrade"), "h2c") {
 		r.Header.Del("Upgrade")
 	}
-	if _, ofRouter := w.(SentWriter); ofRouter || r.Method != "PRI" {
+	if r.Method != "PRI" {
+		return w
+	}
+	if _, ofRouter := w.(SentWriter); ofRouter {
 		return w
 	}
 	return httpsnoop.Wrap(w, httpsnoop.Hooks{Hijack: func(httpsnoop.HijackFunc) httpsnoop.HijackFunc {
