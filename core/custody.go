@@ -87,7 +87,8 @@ func (c *capture) stream() error {
 	if err := c.recordUnreplayable(c.status); err != nil {
 		return err
 	}
-	early := c.earlyTrailers(c.own)
+	early := maps.Clone(c.header)
+	maps.DeleteFunc(early, func(name string, _ []string) bool { return !c.isTrailer(name) || c.own.isOwn(name) })
 	c.settleHeader(c.changes)
 	wire.WriteResponse(c.w, c.status, c.body)
 	maps.Copy(c.header, early)

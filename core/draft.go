@@ -38,9 +38,8 @@ type draft struct {
 }
 
 func (d *draft) begin(header http.Header, buffer []byte) {
-	d.header = header
+	d.header, d.body = header, buffer
 	d.outer.Read(header)
-	d.body = buffer
 }
 
 // freeze records the handler's changes. Of later changes, only trailers are sent.
@@ -114,18 +113,6 @@ func (d *draft) trailers(own *responder) storage.Header {
 	return trailers
 }
 
-// earlyTrailers returns the trailers that the handler has set so far, under their own names,
-// by which it may still change them.
-func (d *draft) earlyTrailers(own *responder) http.Header {
-	early := make(http.Header)
-	for name, values := range d.header {
-		if d.isTrailer(name) && !own.isOwn(name) {
-			early[name] = values
-		}
-	}
-	return early
-}
-
 // isShort reports whether the handler wrote less than the declared Content-Length.
 // net/http then cuts the connection, and would do so for each replay.
 func (d *draft) isShort(r *http.Request) bool {
@@ -135,6 +122,5 @@ func (d *draft) isShort(r *http.Request) bool {
 // replace makes another response of the draft, with the header alone.
 func (d *draft) replace(status int, header http.Header, body []byte) {
 	clear(d.header)
-	d.trailer, d.length = nil, -1
-	d.status, d.body, d.changes = status, body, wire.HeaderOf(header)
+	d.status, d.length, d.trailer, d.body, d.changes = status, -1, nil, body, wire.HeaderOf(header)
 }

@@ -47,6 +47,13 @@ func (h *guardedHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.next.ServeHTTP(w, r)
 		return
 	}
+	switch { // a h2c.NewHandler in next must not take the connection: its requests would go around the guard
+	case h.route.observes:
+	case r.Method == "PRI":
+		w = struct{ http.ResponseWriter }{w}
+	case r.Header.Get("Upgrade") == "h2c":
+		r.Header.Del("Upgrade") // a server may ignore it
+	}
 	h.engine.Serve(w, r, h.route, h.next)
 }
 
@@ -109,7 +116,6 @@ func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, route *Route, nex
 	if e.responder.echoed != nil {
 		e.responder.echoKey(w.Header(), r)
 	}
-	w = onHTTP1(e, w, r, route)
 	if !route.Guards(r.Method) {
 		serveUnguarded(&e.shared, w, r, route, next)
 		return

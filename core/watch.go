@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"strconv"
-	"strings"
 	"sync/atomic"
 
 	"github.com/felixge/httpsnoop"
@@ -54,7 +53,7 @@ func watch(w http.ResponseWriter, r *http.Request, run *Run, next http.Handler) 
 	outcome := failure.Outcome{Panicked: true}
 	defer func() {
 		run.hold.Pattern(r.Pattern)
-		outcome.Status = seen.status()
+		outcome.Status, _ = seen.sent()
 		var response Response
 		response, run.wouldKeep = seen.response(r, w.Header(), outcome.Panicked, run.identity.route.policy.MaxResponseBytes)
 		_ = run.end(outcome, response) // Finish reports failures
@@ -73,37 +72,12 @@ func serveUnguarded(s *shared, w http.ResponseWriter, r *http.Request, route *Ro
 	}
 	var seen responseSeen
 	defer func() { // also after a panic
-		if status := seen.status(); status != http.StatusNotFound && status != http.StatusMethodNotAllowed && route.unguarded.first() {
+		if status, _ := seen.sent(); status != http.StatusNotFound && status != http.StatusMethodNotAllowed && route.unguarded.first() {
 			unread(s, r, route).report(r.Context(), &event.Event{Result: event.WrongSetup, Err: fmt.Errorf(
 				"oncekey: the policy declared at %s does not guard %s: add policy.Methods(%q), or mount it on the other routes only", route.place, r.Method, r.Method)})
 		}
 	}()
 	seen.watch(w, func(w http.ResponseWriter) { next.ServeHTTP(w, r) })
-}
-
-// onHTTP1 keeps a h2c.NewHandler inside of the guard from taking the connection for HTTP/2,
-// whose requests would go around the guard. It ignores the wish to upgrade, as a server may,
-// and refuses the connection that begins with HTTP/2.
-func onHTTP1(e *Engine, w http.ResponseWriter, r *http.Request, route *Route) http.ResponseWriter {
-	if route.observes {
-		return w
-	}
-	if strings.EqualFold(r.Header.Get("Upgrade"), "h2c") {
-		r.Header.Del("Upgrade")
-	}
-	if r.Method != "PRI" {
-		return w
-	}
-	if _, ofRouter := w.(SentWriter); ofRouter {
-		return w
-	}
-	return httpsnoop.Wrap(w, httpsnoop.Hooks{Hijack: func(httpsnoop.HijackFunc) httpsnoop.HijackFunc {
-		return func() (net.Conn, *bufio.ReadWriter, error) {
-			err := fmt.Errorf("oncekey: HTTP/2 without TLS would go around the policy declared at %s: mount h2c.NewHandler outside of it", route.place)
-			e.Warn(r, route, err)
-			return nil, nil, err
-		}
-	}})
 }
 
 // skips calls the policy's SkipIf, and reports a request that it skips. A panic is
@@ -168,11 +142,6 @@ func (s *responseSeen) watch(w http.ResponseWriter, serve func(http.ResponseWrit
 		},
 	})
 	s.metrics.CaptureMetrics(w, serve)
-}
-
-func (s *responseSeen) status() int {
-	status, _ := s.sent()
-	return status
 }
 
 func (s *responseSeen) sent() (status int, size int64) {
