@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
@@ -157,12 +159,12 @@ func TestHTTP2AroundTheGuard(t *testing.T) {
 	}{
 		{method: "PRI"},
 		{method: http.MethodPost, upgrade: "h2c"},
-		{method: http.MethodGet, upgrade: "h2c"},
+		{method: http.MethodGet, upgrade: "other, H2C"},
 		{method: "PRI", opts: []policy.Option{policy.ObserveOnly(true)}, want: true},
 	} {
 		takes := false
 		guarded := engineFor(t).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // as h2c decides
-			if r.Method == "PRI" || r.Header.Get("Upgrade") == "h2c" {
+			if r.Method == "PRI" || httpguts.HeaderValuesContainsToken(r.Header["Upgrade"], "h2c") {
 				_, _, err := http.NewResponseController(w).Hijack()
 				takes = !errors.Is(err, http.ErrNotSupported)
 			}

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"net/http"
 
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/internal/wire"
 	"github.com/oncekey/oncekey/core/problem"
@@ -51,7 +53,7 @@ func (h *guardedHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case h.route.observes:
 	case r.Method == "PRI":
 		w = struct{ http.ResponseWriter }{w}
-	case r.Header.Get("Upgrade") == "h2c":
+	case httpguts.HeaderValuesContainsToken(r.Header["Upgrade"], "h2c"):
 		r.Header.Del("Upgrade") // a server may ignore it
 	}
 	h.engine.Serve(w, r, h.route, h.next)
