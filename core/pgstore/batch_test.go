@@ -108,7 +108,7 @@ func TestConcurrentCallsShareStatements(t *testing.T) {
 	alone := pgstore.New(pool, pgstore.WithoutBatches())
 	must(t, alone.Check(t.Context()))
 	concurrently(10, func(n int) { find(t, alone, all[n]) })
-	tracer.took(t, 12, "a Check and 10 replays without batches")
+	tracer.took(t, 13, "a Check and 10 replays without batches")
 	pool.Close()
 	for n, o := range claimTogether(t, store, all...) {
 		fails(t, "Acquire", o.err, nil, all[n].Key)

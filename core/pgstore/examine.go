@@ -42,16 +42,10 @@ func (s *Store) Examine(ctx context.Context) []storage.Finding {
 	)...)
 }
 
-// examineRights reads the rights of the role and the table, and tries the rights.
+// examineRights reads and tries the rights of the role, and reads the table.
 func (s *Store) examineRights(ctx context.Context, check string) storage.Finding {
-	err := s.Check(ctx)
-	for _, probe := range s.records.Form.Probes(s.table) {
-		if err == nil {
-			_, err = s.unprepared(s.pool).Exec(ctx, probe)
-		}
-	}
-	if err != nil {
-		return examination.Mend(check, s.explained(err).Error(), "mend the cause that the error names, such as a GRANT or a migration, see docs/sql.md")
+	if err := s.Check(ctx); err != nil {
+		return examination.Mend(check, err.Error(), "mend the cause that the error names, such as a GRANT or a migration, see docs/sql.md")
 	}
 	return examination.Good(check, s.table)
 }

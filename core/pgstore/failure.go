@@ -54,7 +54,11 @@ func (s *Store) refusal(operation, key string, err error) error {
 // explained adds the remedy to an error of the server: a missing or outdated table,
 // a missing right, or a pooler.
 func (s *Store) explained(err error) error {
-	switch codeOf(err) {
+	code := codeOf(err)
+	if sqlrows.TakesNoChanges(code) {
+		s.proof.Doubt() // the next claim is refused
+	}
+	switch code {
 	case undefinedTable, undefinedColumn, undefinedSchema:
 		return s.notMigrated(err)
 	case insufficientPrivilege:

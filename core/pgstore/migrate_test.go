@@ -195,6 +195,25 @@ func TestRowLevelSecurity(t *testing.T) {
 	finish(t, store, "key")
 }
 
+// Case 38: with a unique index in place of its primary key a table has no replica identity, so a publication lets the
+// store claim and not settle. One that begins to publish later is noticed by the first settlement.
+func TestPublishedTableWithoutAReplicaIdentity(t *testing.T) {
+	t.Parallel()
+	store, pool := open(t)
+	const identity, cause = `ALTER TABLE oncekey_records REPLICA IDENTITY `, "does not have a replica identity"
+	execute(t, pool, `CREATE UNIQUE INDEX one ON oncekey_records (record_key); ALTER TABLE oncekey_records DROP CONSTRAINT oncekey_records_pkey`)
+	lease := win(t, store, claim("running"))
+	execute(t, pool, `CREATE PUBLICATION changes FOR ALL TABLES`)
+	fails(t, "Complete", store.Complete(t.Context(), lease, result("response")), nil, cause)
+	for _, store := range []*pgstore.Store{store, pgstore.New(pool)} {
+		fails(t, "Acquire", acquire(t.Context(), store, claim("key")).err, storage.ErrNotStorable, cause)
+		fails(t, "Check", store.Check(t.Context()), storage.ErrNotStorable, cause)
+	}
+	execute(t, pool, identity+`USING INDEX one`)
+	must(t, store.Complete(t.Context(), lease, result("response")))
+	finish(t, store, "key")
+}
+
 // Case 38: a missing right is found before the first claim, and named. The GRANT of
 // the error helps without a restart. A right that is revoked later is permanent from then on,
 // and the next claim names it.

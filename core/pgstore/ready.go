@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/oncekey/oncekey/core/internal/sqlrows"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // Check implements [storage.Checker]. It reads the role's rights, and the columns, types
 // and keys of its table. A table that is not as the migrations create it is a wrapped
 // storage.ErrNotStorable that names the column, and so is row-level security that is active
-// for the role. The first claim of a process checks too. A server that takes no writes,
+// for the role, and a publication that lets nobody change its rows. The first claim of a process
+// checks too. A server that takes no writes,
 // such as a standby, is an error of Check alone, because it replays. Check also opens a
 // connection for requests, so that no first request waits for it.
 func (s *Store) Check(ctx context.Context) error {
@@ -29,7 +32,7 @@ var errReadOnly = errors.New("the server takes no writes: transaction_read_only 
 
 // prove opens one connection of the pool for requests, independently of the request that
 // first needed the connection: if a round trip takes 180 ms, opening a connection takes
-// longer than a request may take. It checks the role's rights and the table, and
+// longer than a request may take. It checks the role's rights and the table, tries the rights, and
 // prepares the statements of every first-time request.
 func (s *Store) prove(ctx context.Context) error {
 	pooled, err := s.pool.Acquire(ctx)
@@ -44,6 +47,12 @@ func (s *Store) prove(ctx context.Context) error {
 	}
 	if err == nil {
 		err = tables.Prove(ctx, on, s.table)
+	}
+	if err == nil && !s.readOnly.Load() {
+		err = on.Run(ctx, strings.Join(s.records.Form.Probes(s.table), ";"))
+		if sqlrows.TakesNoChanges(codeOf(err)) {
+			err = fmt.Errorf("%w: %w", storage.ErrNotStorable, err)
+		}
 	}
 	if err != nil || !s.prepares() {
 		return err

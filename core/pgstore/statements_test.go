@@ -22,7 +22,7 @@ func TestStatements(t *testing.T) {
 	store := pgstore.New(pool)
 	tracer.statements.Store(0)
 	win(t, store, claim("first"))
-	tracer.took(t, 3, "the first claim of a process, with a look at its rights and its table")
+	tracer.took(t, 4, "the first claim of a process, with a look at its rights and its table, and a try of both")
 	lease := win(t, store, claim("key"))
 	tracer.took(t, 1, "claiming a new key")
 	find(t, store, claim("key"))
@@ -34,7 +34,7 @@ func TestStatements(t *testing.T) {
 	find(t, store, claim("key"))
 	tracer.took(t, 1, "replaying")
 	find(t, pgstore.New(pool), claim("key"))
-	tracer.took(t, 3, "replaying in another process, with its look at rights and table")
+	tracer.took(t, 4, "replaying in another process, with its look at rights and table")
 	must(t, store.Complete(t.Context(), lease, result("answer")))
 	tracer.took(t, 2, "completing once more")
 

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/oncekey/oncekey/core/internal/sqlrows"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -170,7 +171,11 @@ func (f fault) mixedUp(err error) bool {
 // explained adds the remedy to an error of the database: a missing table, a missing right, or a
 // pooler.
 func (s *Store) explained(err error) error {
-	switch f := faultOf(err); {
+	f := faultOf(err)
+	if sqlrows.TakesNoChanges(f.state) {
+		s.proof.Doubt() // the next claim is refused
+	}
+	switch {
 	case f.unmigrated(), isMissingTable(err):
 		return fmt.Errorf("table %s is missing or of another version, run sqlstore.Migrate first: %w", s.table, err)
 	case f.forbidden():

@@ -42,7 +42,12 @@ func (s *Store) proveAll(ctx context.Context) error {
 
 func (s *Store) probe(ctx context.Context, texts ...string) error {
 	for _, text := range texts {
-		if _, err := inTurn(ctx, s, func() (sql.Result, error) { return s.db.ExecContext(ctx, text) }); err != nil {
+		_, err := inTurn(ctx, s, func() (sql.Result, error) { return s.db.ExecContext(ctx, text) })
+		switch {
+		case err == nil:
+		case sqlrows.TakesNoChanges(faultOf(err).state):
+			return &notStorableError{err}
+		default:
 			return err
 		}
 	}

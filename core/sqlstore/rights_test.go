@@ -42,6 +42,9 @@ func TestMissingRight(t *testing.T) {
 		if s.database == "postgresql" {
 			execute(t, db, `ALTER TABLE oncekey_records ENABLE ROW LEVEL SECURITY`)
 			fails(t, "Check", store.Check(t.Context()), storage.ErrNotStorable, "DISABLE ROW LEVEL SECURITY")
+			execute(t, db, `ALTER TABLE oncekey_records DISABLE ROW LEVEL SECURITY; ALTER TABLE oncekey_records REPLICA IDENTITY NOTHING;
+				CREATE PUBLICATION changes FOR TABLE oncekey_records`)
+			fails(t, "Check", store.Check(t.Context()), storage.ErrNotStorable, "replica identity")
 		}
 	})
 }

@@ -21,6 +21,11 @@ func RefusedForGood(state, text string) bool {
 		strings.Contains(text, "invalid memory alloc request size")
 }
 
+// TakesNoChanges reports whether an error of PostgreSQL says that it takes new rows of the table
+// and no changes of them: a publication needs a replica identity that the table lacks, or does
+// not cover it.
+func TakesNoChanges(state string) bool { return state == "55000" || state == "42P10" }
+
 // PostgreSQLChecks are the settings of a server that matter to the records. AsynchronousClaims
 // is worth a look in durability.
 func PostgreSQLChecks() []Check {
