@@ -73,7 +73,7 @@ func (s *Store) explained(err error) error {
 }
 
 func (s *Store) notMigrated(err error) error {
-	return fmt.Errorf("table %s is missing or of another version, run pgstore.Migrate first: %w", s.table, err)
+	return fmt.Errorf("table %s is missing, not in the search_path or of another version, run pgstore.Migrate first or name its schema: %w", s.table, err)
 }
 
 // unlessRefused marks the error of a write of a record that the server refuses for good.

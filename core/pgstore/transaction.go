@@ -56,7 +56,7 @@ func Transactional() policy.Option { return policy.Transactional(true) }
 //
 // The store completes the record in this transaction, with the transaction's role and
 // settings. A handler must not end it in SQL, make it read only, leave it with a role that
-// may not write records, or turn synchronous_commit off: docs/sql.md has the outcome of
+// may not write records or a search_path without their table, or turn synchronous_commit off: docs/sql.md has the outcome of
 // each. When the database refuses the record or the commit (for example by a deferred
 // constraint), the whole transaction is rolled back and the key is released. Locks, settings
 // and temporary tables that outlive the transaction stay with the connection, which goes

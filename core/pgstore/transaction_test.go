@@ -203,6 +203,7 @@ CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON checked DEFERRABLE INITIALLY DE
 INSERT INTO checked DEFAULT VALUES`),
 		"the transaction is read only":   writes(`SET TRANSACTION READ ONLY`),
 		"the role may not write records": writes(`CREATE ROLE poor; SET LOCAL ROLE poor`),
+		"not in the search_path":         writes(`CREATE SCHEMA tenant; SET LOCAL search_path = tenant`),
 		"a statement failed": func(t *testing.T, r run) {
 			_, err := r.tx.Exec(r.Context, `SELECT 1/0`)
 			fails(t, "1/0", err, nil)
@@ -232,6 +233,9 @@ INSERT INTO checked DEFAULT VALUES`),
 			fails(t, "Commit", err, storage.ErrRolledBack)
 			if errors.Is(err, storage.ErrLeaseLost) || errors.Is(err, storage.ErrStoreForbidden) || errors.Is(err, storage.ErrNotStorable) != (name == refused) {
 				t.Errorf("Commit returned %v, want an error about this transaction", err)
+			}
+			if name == "not in the search_path" {
+				fails(t, "Commit", err, nil, name)
 			}
 			r.ends(t, false)
 			must(t, r.store.Release(t.Context(), r.lease))
