@@ -30,7 +30,7 @@ const (
 
 // errHiddenMasters reports a client that reaches only one master of a cluster.
 var errHiddenMasters = errors.New(
-	"this client hides the cluster's masters: give New the *redis.ClusterClient itself")
+	"this client reaches one master of a cluster: give New the *redis.ClusterClient itself, or the command a URL with ?addr=host:port")
 
 // List implements [storage.Inspector]. The records have no Header, Body, Sketch and
 // Steps; use Lookup for the whole record. List reads only the beginning of each value
@@ -48,8 +48,8 @@ var errHiddenMasters = errors.New(
 // restarted, or whose replica has taken over, has the same limits, but List does not
 // detect the change.
 //
-// List returns an error for an AutoPipeliner in front of a cluster, because that
-// client hides the masters.
+// List returns an error for a *redis.Client and for an AutoPipeliner in front of a cluster,
+// because these clients reach one master.
 func (s *Store) List(ctx context.Context, filter storage.Filter, page storage.Page) (storage.Listing, error) {
 	l, err := s.newListing(filter, page)
 	if err != nil {
@@ -83,6 +83,8 @@ type listing struct {
 	budget  records.Budget
 	at      position
 	servers []redis.Cmdable
+	// alone: the client knows no masters of a cluster.
+	alone   bool
 	entries []storage.Entry
 	// requested is the number of keys that SCAN was asked for.
 	requested int
@@ -169,7 +171,7 @@ func (l *listing) findServers(ctx context.Context) error {
 		ForEachMaster(ctx context.Context, visit func(context.Context, *redis.Client) error) error
 	})
 	if !is {
-		l.servers = []redis.Cmdable{l.store.client}
+		l.servers, l.alone = []redis.Cmdable{l.store.client}, true
 		return l.at.on(1, "")
 	}
 	var mutex sync.Mutex
@@ -197,14 +199,12 @@ func (l *listing) scan(ctx context.Context, count int) (keys []string, err error
 	server := l.servers[l.at.Server]
 	pipeline := server.Pipeline()
 	var information *redis.StringCmd
-	switch server.(type) {
-	case *redis.Client:
-	default: // the server may be a proxy for a cluster, and SCAN would reach one master
+	if l.alone && l.at.Cursor == 0 { // the server may be one of a cluster, or a proxy for one
 		information = pipeline.ClusterInfo(ctx)
 	}
 	scanned := pipeline.Scan(ctx, l.at.Cursor, escapeGlob(l.store.prefix)+"*", int64(count))
 	exec(ctx, pipeline)
-	if information != nil && information.Err() == nil {
+	if information != nil && information.Err() == nil && membersOf(information.Val())["cluster_size"] != "1" {
 		return nil, errHiddenMasters
 	}
 	names, cursor, err := scanned.Result()

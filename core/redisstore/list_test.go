@@ -124,9 +124,12 @@ func TestListOfCluster(t *testing.T) {
 	if _, err := single.List(t.Context(), storage.Filter{States: []storage.State{storage.Completed}}, storage.Page{Cursor: listing.Next, Limit: 1}); err == nil || !strings.Contains(err.Error(), "not those of the first page") {
 		t.Errorf("List with a cursor of other servers returned %v, want an error", err)
 	}
-	hiding := redisstore.New(pipelined(t, cluster))
-	if _, err := hiding.List(t.Context(), storage.Filter{States: []storage.State{storage.Completed}}, storage.Page{Limit: 1}); err == nil || !strings.Contains(err.Error(), "*redis.ClusterClient") {
-		t.Errorf("List through an AutoPipeliner returned %v, want the remedy", err)
+	one := redis.NewClient(&redis.Options{Addr: cluster.Options().Addrs[0]})
+	defer one.Close()
+	for _, hiding := range []*redisstore.Store{redisstore.New(pipelined(t, cluster)), redisstore.New(one)} {
+		if _, err := hiding.List(t.Context(), storage.Filter{States: []storage.State{storage.Completed}}, storage.Page{Limit: 1}); err == nil || !strings.Contains(err.Error(), "*redis.ClusterClient") {
+			t.Errorf("List through a client that reaches one master returned %v, want the remedy", err)
+		}
 	}
 }
 
