@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"strconv"
@@ -75,6 +76,9 @@ func (e *examiner) connect(ctx context.Context) error {
 		}
 		return struct{}{}, nil
 	})
+	if e.info["redis_mode"] == "sentinel" {
+		return errSentinel
+	}
 	if err == nil {
 		err = e.trip(ctx)
 	}
@@ -83,6 +87,8 @@ func (e *examiner) connect(ctx context.Context) error {
 	}
 	return err
 }
+
+var errSentinel = errors.New("the server is a sentinel: use the client of redis.NewFailoverClient, or a URL with ?master_name=name for the command")
 
 // trip is a command that each user of the store may send.
 func (e *examiner) trip(ctx context.Context) error {

@@ -168,6 +168,9 @@ func TestExamineUnreachable(t *testing.T) {
 		}
 	}
 	judged(connect(t, server, func(options *redis.Options) { options.Username, options.Password = "app", "wrong" }), "WRONGPASS")
+	sentinel := connect(t, server, nil)
+	sentinel.AddHook(&edited{edit: editInfo("redis_mode:standalone", "redis_mode:sentinel")})
+	judged(sentinel, "NewFailoverClient")
 	server.Kill()
 	judged(rdb, "refused")
 }
