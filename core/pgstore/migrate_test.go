@@ -200,16 +200,16 @@ func TestRowLevelSecurity(t *testing.T) {
 func TestPublishedTableWithoutAReplicaIdentity(t *testing.T) {
 	t.Parallel()
 	store, pool := open(t)
-	const identity, cause = `ALTER TABLE oncekey_records REPLICA IDENTITY `, "does not have a replica identity"
+	const cause = "a publication does not cover the table's replica identity"
 	execute(t, pool, `CREATE UNIQUE INDEX one ON oncekey_records (record_key); ALTER TABLE oncekey_records DROP CONSTRAINT oncekey_records_pkey`)
 	lease := win(t, store, claim("running"))
 	execute(t, pool, `CREATE PUBLICATION changes FOR ALL TABLES`)
-	fails(t, "Complete", store.Complete(t.Context(), lease, result("response")), nil, cause)
+	fails(t, "Complete", store.Complete(t.Context(), lease, result("response")), nil, "replica identity")
 	for _, store := range []*pgstore.Store{store, pgstore.New(pool)} {
 		fails(t, "Acquire", acquire(t.Context(), store, claim("key")).err, storage.ErrNotStorable, cause)
 		fails(t, "Check", store.Check(t.Context()), storage.ErrNotStorable, cause)
 	}
-	execute(t, pool, identity+`USING INDEX one`)
+	execute(t, pool, `ALTER TABLE oncekey_records REPLICA IDENTITY USING INDEX one`)
 	must(t, store.Complete(t.Context(), lease, result("response")))
 	finish(t, store, "key")
 }

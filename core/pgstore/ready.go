@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/oncekey/oncekey/core/internal/sqlrows"
-	"github.com/oncekey/oncekey/core/storage"
 )
 
 // Check implements [storage.Checker]. It reads the role's rights, and the columns, types
@@ -51,7 +50,7 @@ func (s *Store) prove(ctx context.Context) error {
 	if err == nil && !s.readOnly.Load() {
 		err = on.Run(ctx, strings.Join(s.records.Form.Probes(s.table), ";"))
 		if sqlrows.TakesNoChanges(codeOf(err)) {
-			err = fmt.Errorf("%w: %w", storage.ErrNotStorable, err)
+			err = fmt.Errorf("%w: %w", sqlrows.ErrNoChanges, err)
 		}
 	}
 	if err != nil || !s.prepares() {

@@ -46,7 +46,7 @@ func (s *Store) probe(ctx context.Context, texts ...string) error {
 		switch {
 		case err == nil:
 		case sqlrows.TakesNoChanges(faultOf(err).state):
-			return &notStorableError{err}
+			return fmt.Errorf("%w: %w", sqlrows.ErrNoChanges, err)
 		default:
 			return err
 		}

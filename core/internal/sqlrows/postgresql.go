@@ -1,6 +1,7 @@
 package sqlrows
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -25,6 +26,9 @@ func RefusedForGood(state, text string) bool {
 // and no changes of them: a publication needs a replica identity that the table lacks, or does
 // not cover it.
 func TakesNoChanges(state string) bool { return state == "55000" || state == "42P10" }
+
+// ErrNoChanges is the error of a table that takes no changes.
+var ErrNoChanges = fmt.Errorf("%w: a publication does not cover the table's replica identity", storage.ErrNotStorable)
 
 // PostgreSQLChecks are the settings of a server that matter to the records. AsynchronousClaims
 // is worth a look in durability.
