@@ -17,7 +17,7 @@ func (e *examiner) rights(ctx context.Context, check string) storage.Finding {
 		return examination.Mend(check, err.Error(), "grant the commands of docs/redis.md: ACL SETUSER <user> ~"+e.store.prefix+
 			"* +set +get +pttl +getrange +del +eval +evalsha, with WaitReplicas also +append +wait, with WithScopeLimit +time +zadd +zrem +zscore +zcard +zremrangebyscore +pexpire")
 	case err != nil:
-		return examination.Mend(check, err.Error(), "mend the cause that the error names: requests get 503")
+		return examination.Mend(check, err.Error(), "mend the cause that the error names")
 	default:
 		return examination.Good(check, "the server permits each command that requests need")
 	}
