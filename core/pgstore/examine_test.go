@@ -50,7 +50,7 @@ func TestExamineServer(t *testing.T) {
 
 	standby := server.Standby()
 	findings = examined(t, connect(t, standby.DSN()))
-	wantFinding(t, findings, "primary", storage.Mend, "lead the pool to the primary")
+	wantFinding(t, findings, "primary", storage.Mend, "lead the pool to the primary, by target_session_attrs=read-write")
 	wantFinding(t, findings, "canary", storage.Mend, "read-only")
 	eventually(t, func() bool { return queryOne[int](t, admin, `SELECT count(*) FROM pg_stat_replication`) == 1 })
 	wantFinding(t, examine(""), "synchronous standbys", storage.Look, "1 standbys", "set synchronous_standby_names")

@@ -49,7 +49,7 @@ SELECT coalesce(group_concat(name SEPARATOR ', '), 'none') FROM (
 		return value, storage.Mend, "add STRICT_TRANS_TABLES: without it a response that does not fit is cut off without an error"
 	}},
 	{"autocommit", `SELECT @@autocommit + 0`, Wants(storage.Mend, "set it to 1: without it no record is ever committed", "1")},
-	{"read_only", `SELECT @@read_only + 0`, Wants(storage.Mend, "lead the pool to the primary: a replica refuses each claim", "0")},
+	{"read_only", `SELECT @@read_only + 0`, Wants(storage.Mend, "lead the pool to the primary, and set rejectReadOnly=true in the DSN: a replica refuses each claim", "0")},
 }
 
 // SQLiteChecks are the settings of a file that matter to its records.

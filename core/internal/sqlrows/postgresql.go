@@ -43,7 +43,7 @@ SELECT coalesce(string_agg(name, ', '), 'none') FROM (
 	UNION ALL SELECT tgname::text FROM pg_trigger WHERE tgrelid = to_regclass('{table}') AND NOT tgisinternal) AS r`, MayRefuse},
 		{
 			"primary", `SELECT CASE WHEN pg_is_in_recovery() THEN 'the server is a standby' ELSE 'the server is a primary' END`,
-			Wants(storage.Mend, "lead the pool to the primary: a standby refuses each claim", "the server is a primary"),
+			Wants(storage.Mend, "lead the pool to the primary, by target_session_attrs=read-write in the DSN: a standby refuses each claim", "the server is a primary"),
 		},
 		{"durability", `
 SELECT CASE WHEN f <> 'on' OR p <> 'on' THEN 1 WHEN c = 'off' THEN 2 ELSE 0 END
