@@ -104,9 +104,8 @@ func guardsInside(next http.Handler, r *http.Request) bool {
 // returns early, and its 503 releases the key while the handler still runs. Put
 // http.TimeoutHandler around the router, or set policy.MaxRun.
 //
-// A sub-request that a handler makes (r.Clone with another URL.Path) is identified by
-// that path. If the sub-request passes an http.StripPrefix of another mount, set
-// RequestURI to the whole path too.
+// A sub-request that a handler makes (r.Clone with another URL.Path) is identified by that path. If
+// the sub-request passes an http.StripPrefix of another mount, set RequestURI to the whole path too.
 //
 // For a nil engine, route or handler, and for a Route that no engine has made, Serve
 // responds with 500 and names the argument.
@@ -115,9 +114,7 @@ func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, route *Route, nex
 		http.Error(w, "oncekey: Serve is given no "+missing, http.StatusInternalServerError)
 		return
 	}
-	if e.responder.echoed != nil {
-		e.responder.echoKey(w.Header(), r)
-	}
+	e.responder.echoKey(w.Header(), r)
 	if !route.Guards(r.Method) {
 		serveUnguarded(&e.shared, w, r, route, next)
 		return
@@ -186,11 +183,10 @@ func (e *Engine) Begin(ctx context.Context, route *Route, request Request) Decis
 //     engine continues to settle in the background, and a retry gets the result.
 //   - storage.ErrRolledBack: the database refused the commit. The key is released.
 //
-// Finish returns nil when the store refuses the response for good
-// (storage.ErrNotStorable): the store then remembers that the request has finished, and
-// retries get 409 not_replayable. It also returns nil when the store is unavailable while the lease is held. The client
-// gets the response, and the engine stores the response in the background and renews
-// the lease until then.
+// Finish returns nil when the store refuses the response for good (storage.ErrNotStorable): the store then
+// remembers that the request has finished, and retries get 409 not_replayable. It also returns nil when the
+// store is unavailable while the lease is held. The client gets the response, and the engine stores the
+// response in the background and renews the lease until then.
 //
 // Finish returns within twice the policy's StoreTimeout, because Finish may wait for a
 // renewal first. A refused response takes one StoreTimeout more, and an InFlight of
