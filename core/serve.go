@@ -80,29 +80,27 @@ func guardsInside(next http.Handler, r *http.Request) bool {
 // Serve guards one request. It runs next, or replays the stored response, or responds
 // with a problem. Adapters call Serve.
 //
-// next gets a writer that buffers the response until the response is stored, and a
-// request with an equal body and the run's context (see Run.Context). The request has
-// no Accept-Encoding, because the response may be replayed to a client that accepts no
-// coding: compress outside the guard. When next returns, the files of a multipart form
-// that next parsed are removed.
+// next gets a writer that buffers the response until the response is stored, and a request with an
+// equal body and the run's context (see Run.Context). The request has no Accept-Encoding, because
+// the response may be replayed to a client that accepts no coding: compress outside the guard. When
+// next returns, the files of a multipart form that next parsed are removed.
 //
-// The writer supports http.ResponseController, http.Flusher and http.Hijacker. A
-// response that is flushed, hijacked or larger than MaxResponseBytes is sent directly
-// and cannot be replayed. The exception is a flush by an httputil.ReverseProxy, which
-// flushes every response of unknown length. Such a flush is held until the handler
-// returns, or until the upstream sends more after a second. Flushes of event streams
-// (text/event-stream and similar types) are never held. A response shorter than its
-// Content-Length is sent unchanged and cannot be replayed.
+// The writer supports http.ResponseController, http.Flusher and http.Hijacker. A response that is
+// flushed, hijacked or larger than MaxResponseBytes is sent directly and cannot be replayed. The
+// exception is a flush by an httputil.ReverseProxy, which flushes every response of unknown length.
+// Such a flush is held until the handler returns, or until the upstream sends more after a second.
+// Flushes of event streams (text/event-stream and similar types) are never held. A response shorter
+// than its Content-Length is sent unchanged and cannot be replayed.
 //
-// Once the store has confirmed that a response is sent directly, the client's disconnect
-// ends the handler's context, as in net/http: no retry gets that response. A stream whose
-// status or marks release the key, or leave it abandoned, keeps its context. On a hijacked
-// connection net/http notices no disconnect.
+// Once the store has confirmed that a response is sent directly, the client's disconnect ends the
+// handler's context, as in net/http: no retry gets that response. A stream whose status or marks
+// release the key, or leave it abandoned, keeps its context. On a hijacked connection net/http
+// notices no disconnect.
 //
-// The run ends when next returns. A panic of next is settled and continues. So next
-// must not return before its work is done: http.TimeoutHandler inside the guard
-// returns early, and its 503 releases the key while the handler still runs. Put
-// http.TimeoutHandler around the router, or set policy.MaxRun.
+// The run ends when next returns. A panic of next is settled and continues. So next must not return
+// before its work is done: http.TimeoutHandler inside the guard returns early, and its 503 releases
+// the key while the handler still runs. Put http.TimeoutHandler around the router, or set
+// policy.MaxRun.
 //
 // A sub-request that a handler makes (r.Clone with another URL.Path) is identified by that path. If
 // the sub-request passes an http.StripPrefix of another mount, set RequestURI to the whole path too.
@@ -188,10 +186,10 @@ func (e *Engine) Begin(ctx context.Context, route *Route, request Request) Decis
 // store is unavailable while the lease is held. The client gets the response, and the engine stores the
 // response in the background and renews the lease until then.
 //
-// Finish returns within twice the policy's StoreTimeout, because Finish may wait for a
-// renewal first. A refused response takes one StoreTimeout more, and an InFlight of
-// WithScopeLimit two. Finish takes no context, so that a client's disconnect cannot
-// interrupt the settlement. A second call for a run returns an error, and does nothing.
+// Finish returns within twice the policy's StoreTimeout, because Finish may wait for a renewal
+// first. A refused response takes one StoreTimeout more, and an InFlight of WithScopeLimit two.
+// Finish takes no context, so that a client's disconnect cannot interrupt the settlement. A second
+// call for a run returns an error, and does nothing.
 func (e *Engine) Finish(run *Run, outcome failure.Outcome, response Response) error {
 	if !run.finished.first() {
 		return errFinished
