@@ -96,7 +96,7 @@ func send(stream grpc.ServerTransportStream, reply *rpc.Reply) {
 	}
 	trailer := metadataOf(reply.Trailer)
 	if reply.Status != nil && reply.Replayed() {
-		trailer.Set(replayName, "true") // only a trailer tells a client that the error is not its connection's
+		trailer.Set(rpc.ReplayHeader, "true") // only a trailer tells a client that the error is not its connection's
 	}
 	for _, detail := range status.FromProto(reply.Status).Details() {
 		// gRPC's own retries wait for as long as the server says (gRFC A6).
