@@ -87,8 +87,10 @@ func use[T any](ctx context.Context, s *Store, connection *pgxpool.Conn, call fu
 	err = panicked.Call(postgresClient, func() (err error) {
 		defer connection.Release() // released before the caller goes on, which may need the connection
 		value, err = call(patient, s.often(awaited{connection, ctx, s.prepares()}))
-		if codeOf(err) == invalidStatementName {
-			_ = connection.Conn().Close(patient) // its prepared statements are lost
+		switch codeOf(err) {
+		case invalidStatementName, // its prepared statements are lost
+			readOnlyTransaction: // the next connection may lead to the primary
+			_ = connection.Conn().Close(patient)
 		}
 		return err
 	})

@@ -144,7 +144,7 @@ func failedOver(t *testing.T, server, standby *postgrestest.Server) *pgstore.Sto
 
 // With a synchronous standby a failover keeps all acknowledged writes, and a write that the
 // standby lacks is not acknowledged. A pool that leads to the standby before it is promoted
-// replays, and claims nothing.
+// replays, claims nothing, and does not keep the connections.
 func TestSynchronousStandbyLosesNothing(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -167,6 +167,12 @@ func TestSynchronousStandbyLosesNothing(t *testing.T) {
 			replays(t, there, claim("finished"), "finished")
 			const readOnlyTransaction = "25006"
 			fails(t, "Acquire", acquire(t.Context(), there, claim("new")).err, nil, readOnlyTransaction)
+		}
+		opened := replica.Stat().NewConnsCount()
+		fails(t, "Acquire", acquire(t.Context(), there, claim("new")).err, nil, "read-only")
+		fails(t, "Acquire", acquire(t.Context(), there, claim("new")).err, nil, "read-only")
+		if replica.Stat().NewConnsCount() == opened {
+			t.Error("the connections of claims stay in the pool")
 		}
 		fails(t, "Check", there.Check(t.Context()), nil, "as on a standby") // nil lets a load balancer send requests
 	}

@@ -13,6 +13,7 @@ import (
 
 // Error codes of PostgreSQL, see its appendix A.
 const (
+	readOnlyTransaction   = "25006"
 	invalidStatementName  = "26000"
 	duplicateStatement    = "42P05"
 	insufficientPrivilege = "42501"
