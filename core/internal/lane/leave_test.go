@@ -96,6 +96,7 @@ func TestBatchHasTheLastDeadline(t *testing.T) {
 			synctest.Wait() // so that the last deadline is not the last call's
 		}
 		pass(time.Second / 2)
+		synctest.Wait()
 		if deadline, _ := r.ctx.Deadline(); deadline.Sub(start) != time.Minute {
 			t.Errorf("the batch has %s, want a minute", deadline.Sub(start))
 		}
