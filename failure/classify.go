@@ -96,8 +96,8 @@ func Classify(o Outcome) Class {
 //	idem.Policy(policy.Classifier(failure.OnlySuccess))
 func OnlySuccess(o Outcome) Class {
 	class := Classify(o)
-	isSuccess := o.Status/100 == 2 || o.Status == 0 // zero is a 200, as in net/http, or an error that Permanent wraps
-	if class == ClassCache && !o.Marked() && !isSuccess {
+	isSuccess := o.Status/100 == 2 || o.Status == 0 // zero is a 200, as in net/http
+	if class == ClassCache && !o.Marked() && !isSuccess && !IsPermanent(o.Err) {
 		return ClassDeleteKey
 	}
 	return class

@@ -252,6 +252,7 @@ func TestOnlySuccessOutcomes(t *testing.T) {
 		"422 uncertain":              {failure.Outcome{Status: 422, Uncertain: true}, failure.ClassUncertain},
 		"a function's error":         {failure.Outcome{Err: broken}, failure.ClassDeleteKey},
 		"a function's lasting error": {failure.Outcome{Err: failure.Permanent(broken)}, failure.ClassCache},
+		"a lasting error with a 422": {failure.Outcome{Status: 422, Err: failure.Permanent(broken)}, failure.ClassCache},
 	} {
 		testkit.Equal(t, failure.OnlySuccess(row.outcome), row.want, "%s", name)
 	}

@@ -14,7 +14,7 @@ func countedStatus(o failure.Outcome) int {
 	switch {
 	case o.Panicked:
 		return http.StatusInternalServerError
-	case o.ContextEnded && !failure.IsPermanent(o.Err):
+	case o.Status == 0 && o.ContextEnded && !failure.IsPermanent(o.Err):
 		return http.StatusServiceUnavailable
 	default:
 		return o.Status

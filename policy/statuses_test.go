@@ -51,6 +51,7 @@ func TestClassifyByLists(t *testing.T) {
 		"a panic counts as 500":              {[]policy.Option{policy.Uncertain("500")}, panicked, uncertain},
 		"a panic is no 201":                  {[]policy.Option{policy.Uncertain("201")}, panicked, deleteKey},
 		"an ended context counts as 503":     {[]policy.Option{policy.Uncertain("503")}, ended, uncertain},
+		"a response counts after the end":    {[]policy.Option{policy.Uncertain("503")}, failure.Outcome{Status: 201, ContextEnded: true}, cache},
 		"an error of a function has none":    {[]policy.Option{policy.Uncertain("5xx")}, failure.Outcome{Err: broken}, deleteKey},
 		"marks beat lists":                   {[]policy.Option{policy.Keep("5xx")}, failure.Outcome{Status: 503, Retryable: true}, retryable},
 		"executed beats lists":               {[]policy.Option{policy.Release("5xx")}, failure.Outcome{Status: 503, Executed: true}, cache},
