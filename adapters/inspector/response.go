@@ -87,11 +87,11 @@ func isJSON(contentType string) bool {
 // a megabyte of zeros in 9,000 arrays would take gigabytes.
 const maxIndented = 20
 
-// maxLines bounds the text with indentation: a browser lays out a megabyte of short lines in 25 seconds, and the same
-// without new lines in less than one.
-const maxLines = 256 << 10
+// maxIndentedSize is in bytes. A browser lays out a megabyte of short lines in 25 seconds, and the same without new lines in
+// less than one.
+const maxIndentedSize = 256 << 10
 
-// maskJSON returns a document with masked values, and with indentation up to maxIndented and maxLines.
+// maskJSON returns a document with masked values, and with indentation up to maxIndented and maxIndentedSize.
 // It returns false for a text that is no JSON document, or is nested too deeply for package json: such a one
 // would overflow the stack.
 func maskJSON(body []byte) ([]byte, bool) {
@@ -111,7 +111,7 @@ func maskJSON(body []byte) ([]byte, bool) {
 	if err := json.Indent(&indented, m.out.Bytes(), "", "  "); err != nil {
 		return nil, false
 	}
-	if indented.Len() > maxLines {
+	if indented.Len() > maxIndentedSize {
 		return m.out.Bytes(), true
 	}
 	return indented.Bytes(), true
