@@ -49,9 +49,7 @@ func (s *Store) prove(ctx context.Context) error {
 	}
 	if err == nil && !s.readOnly.Load() {
 		err = on.Run(ctx, strings.Join(s.records.Form.Probes(s.table), ";"))
-		if sqlrows.TakesNoChanges(codeOf(err)) {
-			err = fmt.Errorf("%w: %w", sqlrows.ErrNoChanges, err)
-		}
+		err = sqlrows.ProbeFailure(codeOf(err), err)
 	}
 	if err != nil || !s.prepares() {
 		return err

@@ -171,11 +171,10 @@ func (f fault) mixedUp(err error) bool {
 // explained adds the remedy to an error of the database: a missing table, a missing right, or a
 // pooler.
 func (s *Store) explained(err error) error {
-	f := faultOf(err)
-	if sqlrows.TakesNoChanges(f.state) {
+	switch f := faultOf(err); {
+	case sqlrows.TakesNoChanges(f.state):
 		s.proof.Doubt() // the next claim is refused
-	}
-	switch {
+		return err
 	case f.unmigrated(), isMissingTable(err):
 		return fmt.Errorf("table %s is missing or of another version, run sqlstore.Migrate first: %w", s.table, err)
 	case f.forbidden():

@@ -42,13 +42,8 @@ func (s *Store) proveAll(ctx context.Context) error {
 
 func (s *Store) probe(ctx context.Context, texts ...string) error {
 	for _, text := range texts {
-		_, err := inTurn(ctx, s, func() (sql.Result, error) { return s.db.ExecContext(ctx, text) })
-		switch {
-		case err == nil:
-		case sqlrows.TakesNoChanges(faultOf(err).state):
-			return fmt.Errorf("%w: %w", sqlrows.ErrNoChanges, err)
-		default:
-			return err
+		if _, err := inTurn(ctx, s, func() (sql.Result, error) { return s.db.ExecContext(ctx, text) }); err != nil {
+			return sqlrows.ProbeFailure(faultOf(err).state, err)
 		}
 	}
 	return nil

@@ -27,8 +27,13 @@ func RefusedForGood(state, text string) bool {
 // not cover it.
 func TakesNoChanges(state string) bool { return state == "55000" || state == "42P10" }
 
-// ErrNoChanges is the error of a table that takes no changes.
-var ErrNoChanges = fmt.Errorf("%w: a publication does not cover the table's replica identity", storage.ErrNotStorable)
+// ProbeFailure returns the error of a probe, which names the publication if the table takes no changes.
+func ProbeFailure(state string, err error) error {
+	if !TakesNoChanges(state) {
+		return err
+	}
+	return fmt.Errorf("%w: a publication does not cover the table's replica identity: %w", storage.ErrNotStorable, err)
+}
 
 // PostgreSQLChecks are the settings of a server that matter to the records. AsynchronousClaims
 // is worth a look in durability.
