@@ -88,21 +88,19 @@ func (p *Page) handlers() http.Handler {
 	}))
 	guarded := sameSite.Handler(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		sent := requested(r)
-		switch {
-		case r.URL.Path == "" && !strings.HasSuffix(sent, "/"): // StripPrefix has removed the rest
+		if sent := requested(r); r.URL.Path == "" && !strings.HasSuffix(sent, "/") { // StripPrefix has removed the rest
 			query := strings.TrimPrefix(r.RequestURI, sent) // has the filters
 			w.Header().Set("Location", "./"+path.Base(sent)+"/"+query)
 			w.WriteHeader(http.StatusMovedPermanently)
-		case !strings.HasPrefix(r.URL.Path, "/"): // StripPrefix of "/ops/" has removed the slash too
+			return
+		}
+		if !strings.HasPrefix(r.URL.Path, "/") { // StripPrefix of "/ops/" has removed the slash too
 			below := *r.URL
 			below.Path, below.RawPath = "/"+r.URL.Path, ""
 			r = r.WithContext(r.Context())
 			r.URL = &below
-			fallthrough
-		default:
-			guarded.ServeHTTP(w, r)
 		}
+		guarded.ServeHTTP(w, r)
 	})
 }
 
