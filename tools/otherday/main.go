@@ -49,6 +49,12 @@ func run(folder string, args []string) error {
 	}
 	shift += outer
 	ctx := context.Background()
+	if folder, err = filepath.Abs(folder); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil { // PostgreSQL's server runs as another user, and loads the clock from here
+		return err
+	}
 	goroot, err := linkGoroot(ctx, folder)
 	if err != nil {
 		return err
@@ -61,7 +67,7 @@ func run(folder string, args []string) error {
 	command := exec.CommandContext(ctx, args[1], args[2:]...)
 	command.Env = append(append(os.Environ(), ownGo...), variable+"="+strconv.FormatInt(shift, 10), strings.TrimSpace("GOFLAGS="+os.Getenv("GOFLAGS")+" -overlay="+overlay))
 	if runtime.GOOS == "linux" {
-		library, err := compileClock(ctx, filepath.Dir(overlay))
+		library, err := compileClock(ctx, folder)
 		if err != nil {
 			return err
 		}
@@ -78,12 +84,6 @@ func linkGoroot(ctx context.Context, folder string) (link string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if folder, err = filepath.Abs(folder); err != nil {
-		return "", err
-	}
-	if err := os.MkdirAll(folder, 0o755); err != nil { // PostgreSQL's server runs as another user, and loads the clock from here
-		return "", err
-	}
 	link = filepath.Join(folder, "goroot")
 	if err := os.Remove(link); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return "", err
@@ -93,10 +93,6 @@ func linkGoroot(ctx context.Context, folder string) (link string, err error) {
 
 // writeOverlay returns the path of a file for go's flag -overlay.
 func writeOverlay(folder, original string) (overlay string, err error) {
-	folder, err = filepath.Abs(folder)
-	if err != nil {
-		return "", err
-	}
 	source, err := os.ReadFile(original)
 	if err != nil {
 		return "", err
