@@ -59,8 +59,8 @@ func (h *guardedHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.engine.Serve(w, r, h.route, h.next)
 }
 
-// guardsInside reports whether a policy inside of next guards the request. It finds
-// the handlers that Handler returns, also inside a http.ServeMux.
+// guardsInside reports whether a policy inside of next guards the request. It finds the handlers that
+// Handler returns, also inside a http.ServeMux, and gives the request the pattern that this one finds.
 func guardsInside(next http.Handler, r *http.Request) bool {
 	for {
 		switch h := next.(type) {
