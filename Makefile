@@ -21,11 +21,10 @@ MINIMUM     := 90
 
 # The modules: each beside the root has dependencies that users of the root must not get. All but tools, which has its own
 # workspace, are in go.work: go test work tests their packages together.
-MODULES := . core/pgstore core/sqlstore adapters/otel adapters/internal/rpc adapters/grpc adapters/connect adapters/mcp adapters/inspector/oncekey \
-	core/internal/foreign core/internal/system examples examples/bench tools
+MODULES := $(shell sed -n -E 's|^[[:space:]]+(\./)?||p' go.work) tools
 
 # Those among them that users get, and that a release tags.
-PUBLISHED := . core/pgstore core/sqlstore adapters/otel adapters/internal/rpc adapters/grpc adapters/connect adapters/mcp adapters/inspector/oncekey
+PUBLISHED := $(filter-out core/internal/% examples examples/% tools,$(MODULES))
 
 # make race runs most packages twice: with the race detector, and without it for the tests that it disturbs and for the coverage.
 # The table in tools/testrun/plan.go has the exceptions. Those that run with it alone are counted there, and three stores run

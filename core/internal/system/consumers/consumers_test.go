@@ -114,7 +114,8 @@ func sorted(words string) string {
 func published(t *testing.T) []string {
 	t.Helper()
 	var paths []string
-	for _, folder := range foldersIn(t, "PUBLISHED") {
+	public, _ := modules(t)
+	for _, folder := range public {
 		paths = append(paths, path.Join(module, folder))
 	}
 	return paths

@@ -11,13 +11,10 @@ import (
 	"github.com/oncekey/oncekey/internal/testkit"
 )
 
-// The Makefile says which modules there are, and which of them are published. Each other list says the same.
+// The documentation names the modules of the workspace.
 func TestListsOfModules(t *testing.T) {
 	t.Parallel()
-	all := foldersIn(t, "MODULES")
-	public := foldersIn(t, "PUBLISHED")
-	others := slices.DeleteFunc(slices.Clone(all), func(folder string) bool { return slices.Contains(public, folder) })
-	inWorkspace := slices.DeleteFunc(slices.Clone(all), func(folder string) bool { return folder == "tools" })
+	public, others := modules(t)
 	toRequire := slices.DeleteFunc(slices.Clone(public), func(folder string) bool {
 		return folder == "." || strings.Contains(folder, "internal/") || isCommand(t, folder)
 	})
@@ -25,7 +22,6 @@ func TestListsOfModules(t *testing.T) {
 		file, within, folder string // patterns of a part of the file, and of a folder there
 		want                 []string
 	}{
-		"of go.work":                        {"go.work", `(?s)use \((.*?)\)`, `\t\./?(\S*)`, inWorkspace},
 		"to go get":                         {"README.md", `(?s)## Install\n.*?\n## `, "`((?:core|adapters)/[^`]*)`\\*", toRequire},
 		"of tags":                           {"docs/deploy.md", `(?s)The root module, .*?Use the same`, "(root) module|`([^`]*)`", public},
 		"published, of the architecture":    {"docs/architecture.md", `(?s)\| module \| published.*?\n\n`, "\\| (.*) \\| yes \\|", public},
@@ -42,7 +38,7 @@ func TestListsOfModules(t *testing.T) {
 		// grpc and connect require rpc, so a list may name a module twice.
 		slices.Sort(got)
 		if got = slices.Compact(got); !slices.Equal(got, row.want) {
-			t.Errorf("the list of modules %s in %s is\n%s\nwant that of the Makefile\n%s", name, row.file, strings.Join(got, " "), strings.Join(row.want, " "))
+			t.Errorf("the list of modules %s in %s is\n%s\nwant that of go.work\n%s", name, row.file, strings.Join(got, " "), strings.Join(row.want, " "))
 		}
 	}
 }
@@ -57,16 +53,24 @@ func named(word string) string {
 	}
 }
 
-// foldersIn returns the sorted words of a variable of the Makefile.
-func foldersIn(t *testing.T, variable string) []string {
+// modules returns the sorted folders of the modules of go.work and of the tools: those that users get, by the Makefile's rule, and
+// the others.
+func modules(t *testing.T) (public, others []string) {
 	t.Helper()
-	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	text, err := os.ReadFile(filepath.Join(root, "go.work"))
 	testkit.Must(t, err)
-	words := regexp.MustCompile(`(?m)^` + variable + ` := ((?:.*\\\n)*.*)$`).FindSubmatch(makefile)
-	if words == nil {
-		t.Fatalf("the Makefile has no %s", variable)
+	others = []string{"tools"}
+	for _, line := range regexp.MustCompile(`(?m)^\t\./?(\S*)$`).FindAllStringSubmatch(string(text), -1) {
+		folder := named(line[1])
+		if strings.HasPrefix(folder, "core/internal/") || strings.HasPrefix(folder, "examples") {
+			others = append(others, folder)
+		} else {
+			public = append(public, folder)
+		}
 	}
-	return slices.Sorted(strings.FieldsSeq(strings.ReplaceAll(string(words[1]), "\\\n", " ")))
+	slices.Sort(public)
+	slices.Sort(others)
+	return public, others
 }
 
 func isCommand(t *testing.T, folder string) bool {
