@@ -8,6 +8,7 @@ type builder struct {
 	matcher matcher
 	label   []byte    // one query or media type at a time
 	decoded []byte    // one name or value of a form at a time
+	spelled bool      // the form is one pair, which is not decoded
 	hash    hash.Hash // of sum, on first use
 
 	// For sketches:

@@ -33,7 +33,8 @@
 //   - Queries and application/x-www-form-urlencoded bodies are sorted by name;
 //     the values of one name keep their order. A malformed escape counts as
 //     spelled. As for a parser, "a" is "a=", "+" is "%20", and "a=1&&b=2" has no
-//     third pair.
+//     third pair. JSON or XML under the type of a form, as curl -d sends it, counts byte by
+//     byte.
 //   - multipart/form-data counts part by part, in order, without its boundary:
 //     disposition (hence name and file name), content type, transfer encoding
 //     and content.

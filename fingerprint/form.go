@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"slices"
+	"strings"
 )
 
 // maxPairs is the largest number of pairs that are sorted, the default limit of net/url.
@@ -13,6 +14,9 @@ const maxPairs = 10_000
 // form appends a query or a form-encoded body to the draft, as a group of pairs
 // without the excluded pairs. It returns false if there are too many pairs, as net/url
 // counts them: url.ParseQuery, and so a handler, reads none of them.
+//
+// A text that no encoder of forms has made is one pair, as spelled: curl -d sends JSON under
+// the type of a form, and a handler that decodes it reads no space in a plus.
 func (b *builder) form(source []byte) bool {
 	// A pair takes up to eight bytes more than its spelling: the kinds and the lengths
 	// of its two components.
@@ -24,11 +28,16 @@ func (b *builder) form(source []byte) bool {
 	b.draft.open = slices.Grow(b.draft.open, pairs)
 	b.draft.folds = false // parsers of forms do not fold names
 	group := b.draft.begin(len(b.draft.text))
+	text := bytes.TrimLeft(source, " \t\r\n")
+	if b.spelled = len(text) > 0 && strings.IndexByte(`{["<`, text[0]) >= 0; b.spelled {
+		b.pair(&group, source, nil)
+		source = nil
+	}
 	for len(source) > 0 {
 		var pair []byte
 		pair, source, _ = bytes.Cut(source, []byte{'&'})
-		if len(pair) > 0 {
-			b.pair(&group, pair)
+		if name, value, _ := bytes.Cut(pair, []byte{'='}); len(pair) > 0 {
+			b.pair(&group, name, value)
 		}
 	}
 	b.draft.text = slices.Grow(b.draft.text, slack)
@@ -36,8 +45,7 @@ func (b *builder) form(source []byte) bool {
 	return true
 }
 
-func (b *builder) pair(group *opening, pair []byte) {
-	name, value, _ := bytes.Cut(pair, []byte{'='})
+func (b *builder) pair(group *opening, name, value []byte) {
 	decoded, wellFormed := b.decode(name)
 	if b.matcher.skips(wellFormed && b.matcher.hasField(decoded)) {
 		return
@@ -57,38 +65,32 @@ func (b *builder) pair(group *opening, pair []byte) {
 // appendComponent appends a name or value. Its first byte separates components that
 // could not be decoded from decoded components.
 func appendComponent(dst, component []byte, wellFormed bool) []byte {
+	kind := byte('r')
 	if wellFormed {
-		dst = append(dst, 'd')
-	} else {
-		dst = append(dst, 'r')
+		kind = 'd'
 	}
-	return appendFrame(dst, component)
+	return appendFrame(append(dst, kind), component)
 }
 
 // decode undoes form encoding. It returns a component with a malformed escape as
 // spelled. The result is valid until the next call.
 func (b *builder) decode(spelled []byte) (decoded []byte, wellFormed bool) {
-	if bytes.IndexByte(spelled, '%') < 0 && bytes.IndexByte(spelled, '+') < 0 {
+	if b.spelled || bytes.IndexByte(spelled, '%') < 0 && bytes.IndexByte(spelled, '+') < 0 {
 		return spelled, true
 	}
-	var decodedByte [1]byte
 	b.decoded = b.decoded[:0]
 	for at := 0; at < len(spelled); at++ {
-		char := spelled[at]
-		switch char {
+		char := [1]byte{spelled[at]}
+		switch char[0] {
 		case '+':
-			char = ' '
+			char[0] = ' '
 		case '%':
-			if at+2 >= len(spelled) {
+			if n, err := hex.Decode(char[:], spelled[at+1:min(at+3, len(spelled))]); n == 0 || err != nil {
 				return spelled, false
 			}
-			if _, err := hex.Decode(decodedByte[:], spelled[at+1:at+3]); err != nil {
-				return spelled, false
-			}
-			char = decodedByte[0]
 			at += 2
 		}
-		b.decoded = append(b.decoded, char)
+		b.decoded = append(b.decoded, char[0])
 	}
 	return b.decoded, true
 }

@@ -36,6 +36,11 @@ func TestForm(t *testing.T) {
 		{"malformed, beside another", "a=%zz&b=1", "b=1&a=%zz", true},
 		{"not UTF-8", "a=%ff", "a=%fe", false},
 		{"one pair and two", "a=1", "a=1&b", false},
+		{"JSON with a plus", `{"a":"1+1"}`, `{"a":"1 1"}`, false},
+		{"JSON with an escape", ` ["%31"]`, ` ["1"]`, false},
+		{"JSON with ampersands", `"b&a&&="`, `"b&a&="`, false},
+		{"XML with a plus", `<a b="+"/>`, `<a b=" "/>`, false},
+		{"JSON with an end", "{}", "{}=", false},
 
 		{"excluded name", "a=1&nonce=2", "a=1", true},
 		{"excluded name, in another case", "a=1&NONCE=2&nOnce=3", "a=1", true},
