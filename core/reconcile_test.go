@@ -94,7 +94,7 @@ func TestReconcile(t *testing.T) {
 					s.wantEvent(t, row.event, 1)
 					stop()
 					for _, e := range s.events.seen() {
-						if e.Result == row.event && (e.Reason != row.reason || e.Record == "" || e.Attempt != 2) {
+						if status := map[string]int{"response": paid.Status}[e.Reason]; e.Result == row.event && (e.Reason != row.reason || e.Record == "" || e.Attempt != 2 || e.Status != status) {
 							t.Errorf("the event is %+v", e)
 						}
 					}

@@ -187,7 +187,7 @@ func (r *reconciler) findOut(ctx context.Context, run *Run, lost Lost) (found Fi
 // settle ends the run of a question. The store's confirmation is the event reconciled, also
 // where it comes later, in the background.
 func (r *reconciler) settle(run *Run, found Finding) {
-	done := event.Event{Result: event.Reconciled, Reason: string(found.kind)}
+	done := event.Event{Result: event.Reconciled, Reason: string(found.kind), Status: found.response.Status}
 	switch found.kind {
 	case responded:
 		response := Response{Status: found.response.Status, Header: wire.HeaderOf(found.response.Header), Body: found.response.Body}

@@ -33,7 +33,6 @@ func (r *Run) endByAnswer(response *Response, done event.Event) {
 		_ = r.hold.GiveUp(rules.Release, done)
 		return
 	}
-	done.Status = response.Status
 	_ = r.hold.Keep(r.resultOf(*response), done)
 }
 
