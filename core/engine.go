@@ -71,9 +71,7 @@ func New(store storage.Store, scope Scope, opts ...Option) (*Engine, error) {
 		e.responder.echoed = e.keyHeaders
 	}
 	e.holder = ledger.Shortened(e.instance, ledger.MaxOriginText)
-	if e.service == "" {
-		e.program = thisProgram()
-	}
+	e.program = programOf(e.service)
 	if e.responder.custom {
 		e.responder.write = guardedWriter(e.responder.write, e.observer.Observe)
 	}
@@ -230,6 +228,7 @@ func (e *Engine) Inspector() (*Inspector, error) {
 //
 //	group.Go(func() error { return engine.Reconcile(ctx, find, core.ReconcileOptions{}) })
 //
+// It asks about the keys of this service alone (WithService), or without a name of this program.
 // A key is claimed for the question, as by a retry. Meanwhile retries get 409 in_progress,
 // and a late holder loses its lease. The settlement is stored only while no other attempt
 // has claimed the key. An answer is the event reconciled once the store has confirmed it, an

@@ -5,25 +5,27 @@ import (
 	"encoding/hex"
 	"errors"
 	"runtime/debug"
-	"sync"
 
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/internal/frame"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// thisProgram stands for the program in records: a short hash of the path of its main
-// package, or "" where the build does not know the path. It is no part of a storage key, so a
-// program that is renamed keeps its keys.
-var thisProgram = sync.OnceValue(func() string {
-	build, known := debug.ReadBuildInfo()
-	if !known || build.Path == "" {
+// programOf stands in records for the service, or for the program where that has no name: a short
+// hash of the name, or of the path of the main package, or "" where the build does not know the
+// path. It is no part of a storage key, so a program that is renamed keeps its keys.
+func programOf(service string) string {
+	kind, name := "service", service
+	if build, known := debug.ReadBuildInfo(); service == "" && known {
+		kind, name = "program", build.Path
+	}
+	if name == "" {
 		return ""
 	}
 	const size = 4 // bytes
-	sum := frame.Sum("program", build.Path)
+	sum := frame.Sum(kind, name)
 	return hex.EncodeToString(sum[:size])
-})
+}
 
 var errOtherProgram = errors.New("oncekey: the store has a record of another program under a key of this one, so the clients of one may get responses of the other: " +
 	"give each of two services that share a store its name by core.WithService. If this program was renamed or moved, its old records expire after their TTL")
@@ -32,7 +34,7 @@ var errOtherProgram = errors.New("oncekey: the store has a record of another pro
 // where neither engine has a service's name.
 func reportOtherProgram(ctx context.Context, a *attempt, origin *storage.Origin) {
 	s := a.shared
-	if origin.Program == "" || s.program == "" || origin.Program == s.program || !s.mixed.first() {
+	if s.service != "" || origin.Program == "" || s.program == "" || origin.Program == s.program || !s.mixed.first() {
 		return
 	}
 	a.report(ctx, &event.Event{Result: event.WrongSetup, Holder: origin.Holder, Err: errOtherProgram})

@@ -239,6 +239,35 @@ func TestReconcileInSeveralProcesses(t *testing.T) {
 	})
 }
 
+// Services that share a store ask about their own keys alone: another one's provider knows of no
+// operation of theirs.
+func TestReconcileLeavesOtherServicesAlone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		services := []*service{
+			newService(t, store, uncertain),
+			newServiceOf(t, store, uncertain, nil, core.WithService("shop")),
+			newServiceOf(t, store, uncertain, nil, core.WithService("mail")),
+		}
+		for _, s := range services {
+			s.post(t.Context(), "k", payment)
+		}
+		for i, s := range services {
+			var asked []string
+			stop := s.reconcile(t, func(_ context.Context, lost core.Lost) (core.Finding, error) {
+				asked = append(asked, lost.Record)
+				return core.Happened, nil
+			}, soon)
+			advance(2 * time.Minute)
+			stop()
+			if own := s.StorageKey("alice", http.MethodPost, "/payments", "k"); len(asked) != 1 || asked[0] != own {
+				t.Errorf("service %d is asked about %v, want its own %s", i, asked, own)
+			}
+		}
+	})
+}
+
 // While a key is asked about, a retry gets 409 in_progress, and an old holder that comes back
 // has lost its lease.
 func TestReconcileHoldsTheKey(t *testing.T) {

@@ -63,7 +63,7 @@ func (r *reconciler) sweep(ctx context.Context) {
 			listing.Entries[i], listing.Entries[j] = listing.Entries[j], listing.Entries[i]
 		})
 		for _, entry := range listing.Entries {
-			if !r.options.isDue(entry.Record) {
+			if entry.Origin.Program != r.shared.program || !r.options.isDue(entry.Record) { // another service may share the store
 				continue
 			}
 			select {

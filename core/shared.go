@@ -22,7 +22,7 @@ type shared struct {
 	instance   string
 	began      time.Time // of the engine: a time since then is read in half the time of a time.Time
 	holder     string    // instance, as records have it
-	program    string    // of an engine without a service, as records have it
+	program    string    // or the service, as records have it
 	mixed      onceFlag  // the report that another program uses the store
 	explain    bool      // of WithDiffers
 	waiters    waiters

@@ -11,7 +11,8 @@
 // # Rights and privacy
 //
 // authorize names the operator of each request, and the operator's rights: Read, Reveal,
-// Settle. Each address checks its own right, so the protection does not depend on hidden buttons. A request
+// Settle. They are for all records of the store, also those of other services that share it.
+// Each address checks its own right, so the protection does not depend on hidden buttons. A request
 // that changes something, or carries a key, is a POST; http.CrossOriginProtection refuses a
 // POST from another site. Responses are not cached, and the Content-Security-Policy allows
 // the page's own style sheet only. A proxy in front of the page passes the header Host on,

@@ -86,9 +86,9 @@ type Origin struct {
 	// Trace is the trace of the run: a trace id and a span id in hex, with a hyphen in
 	// between. At most 100 bytes.
 	Trace string
-	// Program stands for the program that made the claim, in 8 hex digits, where its engine
-	// has no core.WithService. A record of another program under the same key means that two
-	// services share the store.
+	// Program stands for the service that made the claim, in 8 hex digits, or for the program
+	// where its engine has no core.WithService. A record of another program under the same key
+	// means that two services share the store.
 	Program string
 }
 
