@@ -233,8 +233,8 @@ func (e *Engine) Inspector() (*Inspector, error) {
 // and a late holder loses its lease. The settlement is stored only while no other attempt
 // has claimed the key. An answer is the event reconciled once the store has confirmed it, an
 // error of find recover_error, and the last AskAgain reconcile_gave_up: an operator has to
-// settle the key. A response is kept as the route's policy says. In a process that does not
-// know the route of a record, the longest times of all routes apply.
+// settle the key. A response is kept as the route's policy says. Where several routes have the pattern
+// of a record, or none is known to, the longest times and all RedactFields of these or of all apply.
 //
 // Reconcile returns nil when ctx has ended or the engine shuts down, and else an error that
 // names a wrong option, or a store without storage.Inspector.

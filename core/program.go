@@ -22,9 +22,8 @@ func programOf(service string) string {
 	if name == "" {
 		return ""
 	}
-	const size = 4 // bytes
 	sum := frame.Sum(kind, name)
-	return hex.EncodeToString(sum[:size])
+	return hex.EncodeToString(sum[:4])
 }
 
 var errOtherProgram = errors.New("oncekey: the store has a record of another program under a key of this one, so the clients of one may get responses of the other: " +

@@ -366,6 +366,31 @@ func TestReconcileRetention(t *testing.T) {
 	})
 }
 
+// The patterns of chi and gin have no method. Where several routes have the pattern of a record, or
+// none is known to have it, the response is kept without the fields of any, for the longest time.
+func TestReconcileWithoutACertainRoute(t *testing.T) {
+	t.Parallel()
+	testkit.EachInBubble(t, map[string]bool{"two routes": true, "no route": false}, func(t *testing.T, known bool) {
+		store := memstore.New()
+		s, keeper := newService(t, store, nil), newService(t, store, nil)
+		s.MustRoute(policy.Methods("PATCH")).Declare(core.Endpoint{Method: "PATCH", Pattern: "/cards"})
+		create := s.MustRoute(policy.RedactFields("secret"), policy.TTLHours(48))
+		keeper.MustRoute(policy.RedactFields("secret"), policy.TTLHours(48))
+		if known {
+			keeper = s
+		}
+		run := s.Begin(t.Context(), create, core.Request{Scope: "alice", Method: "POST", Path: "/cards", Key: "k", Fingerprint: "f", Pattern: "/cards"}).Run
+		failure.MarkUncertain(run.Context())
+		testkit.Must(t, s.Finish(run, failure.Outcome{}, core.Response{}))
+		keeper.reconcile(t, finding(core.Responded(policy.Response{Status: 201, Body: []byte(`{"id":1,"secret":2}`)})), soon)
+		advance(2 * time.Minute)
+		record, err := store.Lookup(t.Context(), run.Lease().Key)
+		if err != nil || string(record.Body) != `{"id":1}` || record.Expires.Sub(record.Finished) != 48*time.Hour {
+			t.Errorf("the record is %+v, %v", record, err)
+		}
+	})
+}
+
 // A key that stays abandoned is remembered as its route says.
 func TestReconcileRemembers(t *testing.T) {
 	t.Parallel()

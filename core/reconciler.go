@@ -29,11 +29,9 @@ type reconciler struct {
 func (r *reconciler) run(ctx context.Context) {
 	for !r.isOver(ctx) {
 		r.sweep(ctx)
-		pause := time.NewTimer(r.options.Every/2 + rand.N(r.options.Every)) //nolint:gosec // processes that start together part
 		select {
 		case <-ctx.Done():
-			pause.Stop()
-		case <-pause.C:
+		case <-time.After(r.options.Every/2 + rand.N(r.options.Every)): //nolint:gosec // processes that start together part
 		}
 	}
 }

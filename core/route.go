@@ -172,16 +172,19 @@ func (r *Route) served(method, pattern string) {
 
 type endpoints = atomic.Pointer[[]Endpoint]
 
-// routeOf returns the route of a pattern that records have. If no route is known to serve it,
-// the result keeps records for the longest times of all.
+// routeOf returns the route of a pattern that records have. If several serve it, or none is known to, the
+// result keeps records for the longest times of these or of all, without the redacted fields of any.
 func routeOf(all []*Route, defaults *Route, pattern string) *Route {
-	longest := defaults.policy
-	for _, route := range all {
-		serves := func(served Endpoint) bool { return served.Pattern == pattern }
-		if !route.observes && slices.ContainsFunc(route.Endpoints(), serves) {
-			return route
-		}
-		longest.TTL, longest.Remember = max(longest.TTL, route.policy.TTL), max(longest.Remember, route.policy.Remember)
+	serving := slices.DeleteFunc(slices.Clone(all), func(r *Route) bool {
+		return r.observes || !slices.ContainsFunc(r.Endpoints(), func(e Endpoint) bool { return e.Pattern == pattern })
+	})
+	if len(serving) == 0 {
+		serving = append([]*Route{defaults}, all...)
 	}
-	return &Route{policy: longest}
+	merged := &Route{policy: serving[0].policy}
+	for _, route := range serving {
+		merged.policy.TTL, merged.policy.Remember = max(merged.policy.TTL, route.policy.TTL), max(merged.policy.Remember, route.policy.Remember)
+		merged.redactions = append(merged.redactions, route.redactions...)
+	}
+	return merged
 }
