@@ -80,7 +80,8 @@ func (g *Guard) Intercept(ctx context.Context, request any, info *grpc.UnaryServ
 
 // Audit compares the table with the procedures of a server. Call it after all services
 // are registered. A row without a procedure is an error. A unary procedure that is not
-// guarded is a warning, unless its idempotency_level says that it may be repeated.
+// guarded is a warning, unless its idempotency_level says that it may be repeated, or it
+// is gRPC's own, such as a health check.
 func (g *Guard) Audit(server interface {
 	GetServiceInfo() map[string]grpc.ServiceInfo
 },

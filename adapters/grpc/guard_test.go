@@ -12,6 +12,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
@@ -44,6 +46,7 @@ func TestAudit(t *testing.T) {
 		t.Errorf("without the service: %v", report.Err())
 	}
 	registerPayments(server, payFunc(nil))
+	healthpb.RegisterHealthServer(server, health.NewServer())
 	report := guard.Audit(server)
 	if report.Err() != nil || len(report.Warnings) != 1 || !strings.HasPrefix(report.Warnings[0], rpctest.Refund+" is not guarded") {
 		t.Errorf("got the errors %v and the warnings %q, want a warning about Refund", report.Err(), report.Warnings)

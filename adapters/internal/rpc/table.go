@@ -60,7 +60,8 @@ func procedures(table *policy.Table) []policy.Declaration {
 // Method returns a guarded procedure, or nil.
 func (g *Guard) Method(procedure string) *Method { return g.methods[procedure] }
 
-// Audit compares the table with the unary procedures that a server has.
+// Audit compares the table with the unary procedures that a server has. Those of gRPC itself, such as
+// grpc.health.v1.Health/Check, only read, and no program can give them a level.
 func (g *Guard) Audit(unary []string) policy.Report {
 	var report policy.Report
 	for _, row := range g.rows {
@@ -70,7 +71,7 @@ func (g *Guard) Audit(unary []string) policy.Report {
 	}
 	slices.Sort(unary)
 	for _, procedure := range unary {
-		if g.methods[procedure] == nil && !isRepeatable(procedure) {
+		if g.methods[procedure] == nil && !isRepeatable(procedure) && !strings.HasPrefix(procedure, "/grpc.") {
 			report.Warnings = append(report.Warnings, procedure+" is not guarded: no idempotency policy covers it, so a retry runs its handler again")
 		}
 	}
