@@ -41,12 +41,13 @@ func (c *consumer) handle(ctx context.Context, message message) (done bool) {
 	_, _, err := core.Do(ctx, c.engine, call, func(ctx context.Context) (Receipt, error) {
 		return c.charge(ctx, message.order)
 	})
+	var refused *core.RefusedError
 	switch {
 	case err == nil, errors.Is(err, core.ErrNotReplayable), errors.Is(err, core.ErrKeyExpired):
 		return true
 	case failure.IsPermanent(err): // a retry cannot succeed: set the message aside
 		return true
-	case errors.Is(err, core.ErrOutcomeUnknown), errors.Is(err, core.ErrKeyReused):
+	case errors.As(err, &refused) && refused.Problem.RetryAfter == 0: // outcome unknown, another input, a wrong key: for a person
 		c.queue.setAside(message)
 		return true
 	default: // in progress elsewhere, the store unreachable, or a failure: let the queue deliver the message again
@@ -217,17 +218,17 @@ func deliver(ctx context.Context, c *consumer, m message) (done bool) {
 	return c.handle(ctx, m)
 }
 
-// An order that was charged under the id of a message, and has another amount now, is for a person.
+// An order that was charged under the id of a message, and has another amount now, is for a person. So is a message without an id.
 func TestMessageThatChanged(t *testing.T) {
 	t.Parallel()
 	cashier := &cashier{}
 	c := &consumer{engine: newEngine(t), queue: newQueue(0, 0), charge: cashier.charge}
-	for _, amount := range []int{101, 102} {
-		if !c.handle(t.Context(), message{"message-1", order{amount}}) {
-			t.Errorf("the message with the amount %d is not done", amount)
+	for _, m := range []message{{"message-1", order{101}}, {"message-1", order{102}}, {"", order{103}}} {
+		if !c.handle(t.Context(), m) {
+			t.Errorf("the message %v is not done", m)
 		}
 	}
-	if len(cashier.charged) != 1 || len(c.queue.aside) != 1 {
-		t.Errorf("charged %v, and set aside %v, want one of each", cashier.charged, c.queue.aside)
+	if len(cashier.charged) != 1 || len(c.queue.aside) != 2 {
+		t.Errorf("charged %v, and set aside %v, want one and two", cashier.charged, c.queue.aside)
 	}
 }
