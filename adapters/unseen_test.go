@@ -32,6 +32,20 @@ type ownRouter struct {
 	name string
 }
 
+// byHost serves the router of a host, as go-chi/hostrouter does: it shows the routes of a default host, and finds none.
+type byHost struct {
+	http.Handler
+	fallback chi.Router
+}
+
+func (h byHost) Routes() []chi.Route { return h.fallback.Routes() }
+
+func (byHost) Middlewares() chi.Middlewares { return nil }
+
+func (byHost) Match(*chi.Context, string, string) bool { return true }
+
+func (byHost) Find(*chi.Context, string, string) string { return "" }
+
 // detours are programs in which a request comes to the route of a row on a way that the
 // table does not see when the request passes.
 var detours = map[string]struct {
@@ -96,6 +110,22 @@ var detours = map[string]struct {
 		v1.Post("/payments", pay)
 		r.Use(table)
 		r.Mount("/v1", v1)
+	}},
+	"a router for each host": {"/v1/payments/7", "POST /v1/payments/{id}", func(r, below *chi.Mux, table chiMiddleware, pay http.HandlerFunc) {
+		fallback := chi.NewRouter()
+		for _, host := range []*chi.Mux{fallback, below} {
+			host.Post("/payments/{id}", pay)
+		}
+		r.Use(table)
+		r.Mount("/v1", byHost{below, fallback})
+	}},
+	"the table on the router of a host": {"/payments", "POST /payments", func(r, below *chi.Mux, table chiMiddleware, pay http.HandlerFunc) {
+		fallback := chi.NewRouter()
+		for _, host := range []*chi.Mux{fallback, below} {
+			host.Use(table)
+			host.Post("/payments", pay)
+		}
+		r.Mount("/", byHost{below, fallback})
 	}},
 	"a router below rewrites": {"/v1/old", "POST /v1/payments", func(r, _ *chi.Mux, table chiMiddleware, pay http.HandlerFunc) {
 		r.With(table).Route("/v1", func(r chi.Router) {

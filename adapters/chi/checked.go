@@ -82,7 +82,7 @@ type checks struct {
 	done    atomic.Bool                 // no handler below the table or policy is replaced any more
 	wrapped map[declared.Key][]*checked // every request of such a route has passed the table or policy
 	partial bool                        // a row of the table is not in wrapped
-	hidden  *chi.Mux                    // the rows without a route: a handler that is no chi router may serve them
+	hidden  *chi.Mux                    // the rows, for paths without a route: a handler that is no chi.Mux may serve them
 	shared  map[*chi.Mux]bool           // the routers that a request reaches without the table or policy
 }
 
@@ -124,10 +124,8 @@ func (c *checks) begin(known *routers, begun []*checks) []*checks {
 	c.wrapIn(c.root, "")
 	for row := range c.by.cover.Rows {
 		c.partial = c.partial || c.wrapped[row] == nil
-		if !known.routes[row] {
-			add := func() { c.hidden.Method(row.Method, row.Pattern, http.NotFoundHandler()) }
-			_ = declared.Try(new(policy.Declaration), add) // no router has a pattern that chi refuses
-		}
+		add := func() { c.hidden.Method(row.Method, row.Pattern, http.NotFoundHandler()) }
+		_ = declared.Try(new(policy.Declaration), add) // no router has a pattern that chi refuses
 	}
 	begun = append(begun, c)
 	for _, covers := range known.shadowed[c.by] {

@@ -184,8 +184,9 @@ func (h *guarded) predict(routing *chi.Context, known *routers, all *checks, met
 	if len(candidates) == 0 && h.cover.Route != nil {
 		return h.cover.Route, "" // an unknown path, or inner middleware rewrites the path
 	}
-	if pattern := routes.Find(all.hidden, method, routes.Prefix(routing)+routes.PathBelow(routing, r)); len(candidates) == 0 || strings.HasSuffix(candidates[0], "*") {
-		return h.cover.Rows[declared.Key{Method: method, Pattern: pattern}], pattern
+	key := declared.Key{Method: method, Pattern: routes.Find(all.hidden, method, routes.Prefix(routing)+routes.PathBelow(routing, r))}
+	if len(candidates) == 0 && !known.guardsInside(h.guarding, key) || len(candidates) > 0 && !known.routes[key] && strings.HasSuffix(candidates[0], "*") {
+		return h.cover.Rows[key], key.Pattern
 	}
 	return nil, ""
 }
