@@ -240,18 +240,29 @@ func TestScopeLimitOfALostReply(t *testing.T) {
 	})
 }
 
-// Where no admission is answered no handler runs, and the place that was taken is given back.
+// Where no admission is answered, or the process shuts down meanwhile, no handler runs, and the
+// place that was taken is given back.
 func TestScopeLimitWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newLimitedStore()
-		store.set(&store.admit)(failApplied)
-		s := newLimited(t, store, core.ScopeLimit{InFlight: 1}, created, policy.LockTTL(time.Hour))
+		setAdmit, limit := store.set(&store.admit), core.ScopeLimit{InFlight: 1}
+		setAdmit(failApplied)
+		s := newLimited(t, store, limit, created, policy.LockTTL(time.Hour))
 		wantCode(t, s.post(t.Context(), "a", payment), http.StatusServiceUnavailable, problem.StoreUnavailable)
 		s.wantRuns(t, 0)
-		store.set(&store.admit)(nil)
+		setAdmit(nil)
 		advance(time.Minute)
 		wantFirst(t, s.post(t.Context(), "b", payment))
+		setAdmit(func(apply func() error) error {
+			go shutdown(t, s)
+			synctest.Wait()
+			return apply()
+		})
+		wantCode(t, s.post(t.Context(), "c", payment), http.StatusServiceUnavailable, problem.ShuttingDown)
+		setAdmit(nil)
+		synctest.Wait()
+		wantFirst(t, newLimited(t, store, limit, created).post(t.Context(), "d", payment))
 	})
 }
 
