@@ -52,6 +52,11 @@ func TestHangingHotTierCostsLittle(t *testing.T) {
 		if calls := s.hot.taken(); len(calls) == 0 {
 			t.Error("the hot tier had no call after it had responded")
 		}
+		s.hot.set(hang)
+		for range 5 {
+			try(time.Second, 100*time.Millisecond) // its response has ended the series
+		}
+		try(time.Second, 0)
 	})
 }
 
