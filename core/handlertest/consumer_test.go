@@ -3,6 +3,7 @@ package handlertest_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -12,6 +13,8 @@ import (
 	"github.com/oncekey/oncekey/failure"
 )
 
+const anOrder = `{"amount":42}`
+
 // consuming is a consumer that charges by core.Do. derive gives the provider a key.
 func consuming(derive func(ctx context.Context) string, then func(ctx context.Context, receipt string) (string, error)) func(*handlertest.World) handlertest.Service {
 	return func(w *handlertest.World) handlertest.Service {
@@ -20,6 +23,9 @@ func consuming(derive func(ctx context.Context) string, then func(ctx context.Co
 		return handlertest.Service{
 			Routes: func(engine *core.Engine) http.Handler {
 				return handlertest.Consumer(func(ctx context.Context, m handlertest.Message) (any, error) {
+					if string(m.Body) != anOrder {
+						return nil, fmt.Errorf("the message is %q", m.Body)
+					}
 					call := core.Call{Scope: "orders", Name: "charge", Key: m.Key, Input: string(m.Body)}
 					receipt, _, err := core.Do(ctx, engine, call, func(ctx context.Context) (string, error) {
 						receipt, err := b.charge(ctx, derive(ctx))
@@ -31,7 +37,7 @@ func consuming(derive func(ctx context.Context) string, then func(ctx context.Co
 					return receipt, err
 				})
 			},
-			Request: handlertest.Request{Path: "/orders", Body: `{"amount":42}`},
+			Request: handlertest.Request{Path: "/orders", Body: anOrder},
 			Effects: p.Charges,
 		}
 	}
