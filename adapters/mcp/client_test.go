@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -97,6 +98,8 @@ func TestClientRepeatsLostCalls(t *testing.T) {
 			}
 			call(t, session, args{"amount": 5}).wantPaid(t, 5, false) // another call has another key
 			made.wantRuns(t, 2)
+			o.OnRetry = nil
+			call(t, losingReplies(t, made, 1, sending(t, o)), args{"amount": 5}).wantPaid(t, 5, true)
 		})
 	}
 }
@@ -318,16 +321,19 @@ func TestClientPlacesKeys(t *testing.T) {
 	})
 }
 
-// A tool that calls another server gives it the same key in each of its runs, and no other
+// A tool that calls other servers gives each the same key in each of its runs, and no other
 // call's key.
 func TestClientDerivesKeys(t *testing.T) {
 	t.Parallel()
 	bank, out := newShop(t, setup{}), new(seen)
+	other := mcp.NewServer(&mcp.Implementation{Name: "other", Version: "1"}, nil)
+	mcp.AddTool(other, &mcp.Tool{Name: "charge"}, paid)
 	session := inMemory("2026-07-28")(t, bank.server, sending(t, quick(new(retries)), out.record))
+	another := inMemory("2026-07-28")(t, other, sending(t, quick(new(retries)), out.record))
 	fails := true
 	made := newShop(t, setup{handle: func(ctx context.Context, c *mcp.CallToolRequest, in order) (*mcp.CallToolResult, payment, error) {
-		for _, line := range []string{"line-1", "line-2"} {
-			if _, err := session.CallTool(idemmcp.WithCall(ctx, line), &mcp.CallToolParams{Name: "charge", Arguments: args{"amount": in.Amount}}); err != nil {
+		for i, session := range []*mcp.ClientSession{session, session, another} {
+			if _, err := session.CallTool(idemmcp.WithCall(ctx, fmt.Sprint("line-", i%2)), &mcp.CallToolParams{Name: "charge", Arguments: args{"amount": in.Amount}}); err != nil {
 				return nil, payment{}, err
 			}
 		}
@@ -340,7 +346,7 @@ func TestClientDerivesKeys(t *testing.T) {
 	call(t, agent, keyed("k", 5))
 	fails = false
 	call(t, agent, keyed("k", 5)).wantPaid(t, 5, false)
-	if len(out.calls) != 4 || out.calls[0] != out.calls[2] || out.calls[1] != out.calls[3] || out.calls[0] == out.calls[1] {
+	if first := out.calls[:3]; !slices.Equal(first, out.calls[3:]) || len(slices.Compact(slices.Sorted(slices.Values(first)))) != 3 {
 		t.Errorf("the bank was called by %q", out.calls)
 	}
 	bank.wantRuns(t, 2)

@@ -124,6 +124,7 @@ func TestWrongKeys(t *testing.T) {
 		"twice, by another case":      {given + `"idempotency_key":"a","Idempotency_Key":"b"`, ``, "arguments.idempotency_key must be given once"},
 		"twice, by a Kelvin sign":     {given + `"idempotency_key":"a","idempotency_\u212aey":"b"`, ``, "arguments.idempotency_key must be given once"},
 		"the object around it, twice": {given + `"meta":{"idempotency_key":"a"},"meta":{"idempotency_key":"b"}`, ``, "must be given once"},
+		"at a depth of 513":           {given + `"a":` + strings.Repeat("[", 511) + strings.Repeat("]", 511), ``, "at most 512 levels"},
 		"in an object that is hidden": {given + `"meta":{"idempotency_key":"a"},"meta":{}`, ``, "must be given once"},
 	}
 	overAll(t, setup{raw: nothing}, func(t *testing.T, shop *shop, session *mcp.ClientSession) {
