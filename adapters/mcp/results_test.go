@@ -150,6 +150,26 @@ func TestResultThatCannotBeStored(t *testing.T) {
 	}
 }
 
+// Middleware inside of the guard may return a result of its own type, which is not stored.
+func TestResultOfAnotherType(t *testing.T) {
+	t.Parallel()
+	type own struct{ *mcp.CallToolResult }
+	server := mcp.NewServer(&mcp.Implementation{Name: "gateway", Version: "1"}, nil)
+	mcp.AddTool(server, &mcp.Tool{Name: "charge"}, handler(paid))
+	server.AddReceivingMiddleware(newShop(t, setup{}).guard.Receive, func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, request mcp.Request) (mcp.Result, error) {
+			result, err := next(ctx, method, request)
+			if made, is := result.(*mcp.CallToolResult); is {
+				result = own{made}
+			}
+			return result, err
+		}
+	})
+	session := inMemory("2026-07-28")(t, server, newClient(nil))
+	call(t, session, keyed("k", 5)).wantPaid(t, 5, false)
+	call(t, session, keyed("k", 5)).wantProblem(t, problem.NotReplayable)
+}
+
 // A tool cannot forge the mark of a replay, and its own result stays unchanged.
 func TestForgedMark(t *testing.T) {
 	t.Parallel()
@@ -184,11 +204,12 @@ func TestRepeatedMembers(t *testing.T) {
 func TestRecoveredByHand(t *testing.T) {
 	t.Parallel()
 	for want, response := range map[string]*policy.Response{
-		`{"jsonrpc":"2.0","id":2,"error":{"code":-32000,"message":"Bad Gateway","data":{"why":1}}}`:                                              {Status: 502, Body: []byte(`{"why":1}`)},
-		`{"jsonrpc":"2.0","id":2,"error":{"code":-32000,"message":"Bad Gateway"}}`:                                                               {Status: 502, Body: []byte(`<why/>`)},
-		`{"jsonrpc":"2.0","id":2,"result":{"_meta":{"replayed":true},"content":[{"type":"text","text":"a"}]}}`:                                   {Status: 200, Body: []byte(`{"content":[{"type":"text","text":"a"}]}`)},
-		`{"jsonrpc":"2.0","id":2,"result":{"_meta":{"replayed":true},"content":[]}}`:                                                             {Status: 200, Body: []byte(`{}`)},
-		`{"jsonrpc":"2.0","id":2,"error":{"code":-32603,"message":"idemmcp: the stored response cannot be read: unexpected end of JSON input"}}`: {Status: 200},
+		`{"jsonrpc":"2.0","id":2,"error":{"code":-32000,"message":"Bad Gateway","data":{"why":1}}}`:                                                     {Status: 502, Body: []byte(`{"why":1}`)},
+		`{"jsonrpc":"2.0","id":2,"error":{"code":-32000,"message":"Bad Gateway"}}`:                                                                      {Status: 502, Body: []byte(`<why/>`)},
+		`{"jsonrpc":"2.0","id":2,"result":{"_meta":{"replayed":true},"content":[{"type":"text","text":"a"}]}}`:                                          {Status: 200, Body: []byte(`{"content":[{"type":"text","text":"a"}]}`)},
+		`{"jsonrpc":"2.0","id":2,"result":{"_meta":{"replayed":true},"content":[]}}`:                                                                    {Status: 200, Body: []byte(`{}`)},
+		`{"jsonrpc":"2.0","id":2,"error":{"code":-32603,"message":"idemmcp: the stored response cannot be read: unexpected end of JSON input"}}`:        {Status: 200},
+		`{"jsonrpc":"2.0","id":2,"error":{"code":-32603,"message":"idemmcp: the stored response cannot be read: unrecognized content type \"video\""}}`: {Status: 200, Body: []byte(`{"content":[{"type":"video"}]}`)},
 	} {
 		find := func(context.Context, policy.Abandoned) (*policy.Response, error) { return response, nil }
 		fails := func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {

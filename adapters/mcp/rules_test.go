@@ -54,6 +54,7 @@ func TestToolsHaveTheirOwnKeys(t *testing.T) {
 		t.Errorf("got %s, %v", asJSON(got.result), got.err)
 	}
 	made.wantRuns(t, 2)
+	testkit.Equal(t, made.events.all[0].Route, "charge", "the route of the first event")
 }
 
 // Calls are equal by the tool and the values of its arguments, and never by the envelope.
