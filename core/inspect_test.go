@@ -139,7 +139,10 @@ func TestWaitingResponsesAreShown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaultyStore()
-		s := newService(t, store, created)
+		s := newService(t, struct {
+			*faultyStore
+			storage.Inspector
+		}{store, store.Store.(storage.Inspector)}, created)
 		store.set(&store.complete)(failUnapplied)
 		s.post(t.Context(), "k1", payment)
 		advance(10 * time.Second)
@@ -147,6 +150,12 @@ func TestWaitingResponsesAreShown(t *testing.T) {
 		if len(all) != 1 || all[0].Unsettled < 9*time.Second {
 			t.Fatalf("the runs are %+v, want one that waits for the store", all)
 		}
+		store.set(&store.extend)(failUnapplied)
+		advance(time.Minute) // the lease has ended, and this process still has the response
+		i, key := inspectorOf(t, s), keyOfPayment(s)
+		testkit.Fails(t, "Settle", i.Settle(t.Context(), key, 1, storage.DidNotHappen, ortiz), storage.ErrNotAbandoned)
+		_, err := i.Forget(t.Context(), key, 1, storage.RerunIsSafe, ortiz)
+		testkit.Fails(t, "Forget", err, core.ErrStillRunning)
 		for n := range 1024 { // the default of WithMaxUnsettled
 			s.post(t.Context(), fmt.Sprint("another", n), payment)
 		}

@@ -164,6 +164,7 @@ func TestKeyAgeWhenTheReleaseFails(t *testing.T) {
 		s := newService(t, store, created, aged()...)
 		key := oldKey()
 		wantCode(t, s.post(t.Context(), key, payment), http.StatusConflict, problem.KeyExpired)
+		advance(10 * time.Second)
 		store.set(&store.release)(nil)
 		advance(time.Second)
 		wantCode(t, s.post(t.Context(), key, payment), http.StatusConflict, problem.KeyExpired)

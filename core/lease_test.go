@@ -168,6 +168,9 @@ func TestLeaseThatCannotBeRenewedIsLostInTime(t *testing.T) {
 		}
 		synctest.Wait() // until the event, which follows the end of the context
 		s.wantEvent(t, event.LeaseLost, 1)
+		if err := s.events.last(event.LeaseLost).Err; !errors.Is(err, storage.ErrLeaseLost) || errors.Is(err, errStoreDown) != (row.after > time.Second) {
+			t.Errorf("the event says %v", err)
+		}
 		if row.after == time.Second {
 			wantCode(t, w, http.StatusConflict, problem.InProgress)
 		} else if s.events.count(event.StoreError) == 0 {

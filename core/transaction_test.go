@@ -15,6 +15,7 @@ import (
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -26,6 +27,7 @@ type bank struct {
 	mu            sync.Mutex
 	balance       int
 	begun         *bankTransaction // the last one
+	rollback      func() error
 	begin, commit func(apply func() error) error
 }
 
@@ -66,7 +68,10 @@ func (tx *bankTransaction) Commit(ctx context.Context, l storage.Lease, res stor
 
 func (tx *bankTransaction) Rollback(context.Context) error {
 	tx.ended = true
-	return nil
+	if tx.bank.rollback == nil {
+		return nil
+	}
+	return tx.bank.rollback()
 }
 
 // deposit writes in the request's transaction.
@@ -95,6 +100,7 @@ func TestTransactionIsRolledBackWhenTheKeyIsReleased(t *testing.T) {
 		"panic": func(http.ResponseWriter, *http.Request) { panic("after the write") },
 	}, func(t *testing.T, end http.HandlerFunc) {
 		b := newBank()
+		b.rollback = func() error { panic(errStoreDown) } // the connection is broken
 		var last *bankTransaction
 		s := newBankService(t, b, func(w http.ResponseWriter, r *http.Request) {
 			last = bankOf(r.Context())
@@ -109,6 +115,10 @@ func TestTransactionIsRolledBackWhenTheKeyIsReleased(t *testing.T) {
 		}
 		b.wantBalance(t, 0)
 		s.wantRuns(t, 2)
+		s.wantEvent(t, event.StoreError, 2)
+		if s.events.last(event.StoreError).Err == nil {
+			t.Error("the event has no error")
+		}
 	})
 }
 
@@ -133,7 +143,7 @@ func TestCommitThatFailed(t *testing.T) {
 		if w.Header().Get("Retry-After") == "" {
 			t.Error("no Retry-After")
 		}
-		s.wantEvent(t, event.NotConfirmed, 1)
+		testkit.Equal(t, s.events.last(event.NotConfirmed).Code, problem.NotConfirmed, "the code of the event")
 		advance(time.Second)
 		b.set(&b.commit)(nil)
 		if w := s.post(t.Context(), "k", payment); row.runs == 1 {
@@ -247,6 +257,23 @@ func TestRefusedCommitReleasesTheKey(t *testing.T) {
 	s.wantRuns(t, 3)
 	s.wantEvent(t, event.NotConfirmed, 0)
 	s.wantEvent(t, event.DeleteKey, 2)
+}
+
+// MarkExecuted is about the handler, and does not say what a step of unknown outcome has done:
+// without a commit OnAbandoned decides.
+func TestRefusedCommitAfterAnUncertainStep(t *testing.T) {
+	t.Parallel()
+	b := newBank()
+	b.set(&b.commit)(failing(storage.ErrRolledBack))
+	s := newService(t, b, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = core.Step(r.Context(), "charge", returning(nil, failure.Uncertain(errBroken)))
+		_, _ = core.Step(r.Context(), "mail", returning(1, nil))
+		failure.MarkExecuted(r.Context())
+		deposit(w, r)
+	}, policy.Transactional(true), policy.OnAbandoned(policy.Refuse))
+	wantCode(t, s.post(t.Context(), "k", payment), http.StatusInternalServerError, problem.RolledBack)
+	wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.OutcomeUnknown)
+	s.wantRuns(t, 1)
 }
 
 // Case 50: the same holds for a function that Do runs.
