@@ -150,11 +150,9 @@ func (l *live) addUnsettled(n int) {
 func (l *live) Close() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.closing {
-		l.closing = true
-		l.stopServing()
-		l.closeIfIdle()
-	}
+	l.closing = true
+	l.stopServing()
+	l.closeIfIdle()
 	return l.idle
 }
 

@@ -154,18 +154,17 @@ func (h *Hold) BeginTransaction() (handler context.Context, err error) {
 	ctx, cancel := context.WithCancel(h.run.Context())
 	tooLate := time.AfterFunc(h.policy.StoreTimeout, cancel)
 	handler, tx, err := h.ledger.store.begin(ctx, h.Lease)
+	if err == nil {
+		h.tx = tx // GiveUp rolls back what has begun too late
+	}
 	if !tooLate.Stop() { // so the error is the end of StoreTimeout, which the store knows as a cancellation
-		if err == nil {
-			h.tx = tx
-			h.rollback()
-		}
 		err = context.DeadlineExceeded
 	}
 	if err != nil {
 		cancel()
 		return nil, fmt.Errorf("begin a transaction: %w", err)
 	}
-	h.tx, h.endTransaction = tx, cancel
+	h.endTransaction = cancel
 	return handler, nil
 }
 

@@ -165,7 +165,7 @@ func (s *Steps) Record(line steps.Line) error {
 	if err := s.store(s.policy.StoreTimeout); err != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.steps.log.Add(steps.Line{Step: line.Step, Unconfirmed: true})
+		s.steps.log.Add(steps.Line{Step: line.Step}) // it has no end, as far as this process knows
 		return err
 	}
 	return nil

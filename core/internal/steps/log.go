@@ -32,8 +32,6 @@ type Line struct {
 	Error *string `json:"error,omitempty"`
 	// Failed: the function was not called, or returned an error that is not recorded.
 	Failed bool `json:"failed,omitempty"`
-	// Unconfirmed: the store did not confirm the line of the result.
-	Unconfirmed bool `json:"unconfirmed,omitempty"`
 }
 
 func (l *Line) isRecorded() bool { return l.Result != nil || l.Error != nil }
