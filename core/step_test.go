@@ -244,7 +244,7 @@ func TestStepThatCannotBegin(t *testing.T) {
 		s := newService(t, store, h.ServeHTTP, policy.OnAbandoned(policy.Refuse))
 		s.post(t.Context(), "k", payment)
 		h.wantCalls(t, 0)
-		if !errors.Is(h.errs[0], row.want) || errors.Is(h.errs[0], core.ErrUnavailable) != (row.want == core.ErrUnavailable) || failure.IsUncertain(h.errs[0]) {
+		if !errors.Is(h.errs[0], row.want) || errors.Is(h.errs[0], core.ErrUnavailable) != errors.Is(row.want, core.ErrUnavailable) || failure.IsUncertain(h.errs[0]) {
 			t.Errorf("Step returned %v", h.errs[0])
 		}
 		s.wantEvent(t, event.Uncertain, 0)
