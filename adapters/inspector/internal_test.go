@@ -73,6 +73,7 @@ func TestAfterwards(t *testing.T) {
 			t.Errorf("got %q, want %q at its end", got, want)
 		}
 	}
+	testkit.Equal(t, afterwards(&record, nil, core.Outlook{Result: event.Execute}), ".", "after a record that a retry does not get")
 }
 
 func TestMaskJSON(t *testing.T) {

@@ -213,9 +213,10 @@ func TestEmptyListsAreNoNull(t *testing.T) {
 	absent := s.get("/records/"+s.id("absent"), acceptsJSON...).Body.String()
 	lease, _, err := store.Acquire(t.Context(), storage.Claim{Key: s.id("bare"), Token: storage.NewToken(), LockTTL: time.Minute, Retain: time.Hour})
 	testkit.Must(t, err)
-	testkit.Must(t, store.Complete(t.Context(), lease, storage.Result{State: storage.Completed, Status: http.StatusNoContent, Retain: time.Hour}))
+	testkit.Must(t, store.Complete(t.Context(), lease, storage.Result{State: storage.Completed, Status: http.StatusNoContent, Retain: time.Hour, Header: storage.Header{{Op: storage.Delete, Name: "Date"}}}))
 	bare := s.get("/records/"+s.id("bare"), acceptsJSON...).Body.String()
-	if !strings.Contains(absent, `"timeline":[]`) || !strings.Contains(bare, `"headers":[]`) || strings.Contains(absent+bare, "null") {
-		t.Errorf("got %s and %s, want empty lists and no null", absent, bare)
+	running := s.get("/running", acceptsJSON...).Body.String()
+	if !strings.Contains(absent, `"timeline":[]`) || !strings.Contains(running, `"runs":[]`) || !strings.Contains(bare, `"headers":[]`) || strings.Contains(absent+bare+running, "null") || strings.Contains(bare, `"mayReveal":true`) {
+		t.Errorf("got %s, %s and %s, want empty lists and no null", absent, bare, running)
 	}
 }

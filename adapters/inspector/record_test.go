@@ -20,18 +20,19 @@ func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	s := newService(t, memstore.New())
 	s.fill()
-	for key, want := range map[string]struct{ headline, gets, code, then string }{
-		"abandoned": {"It is not known whether it happened", "409", "outcome_unknown", "Then the record is gone, and a retry would run."},
-		"done":      {"It ran once, and responded 201", "that response, 201", "", "Then the record is gone"},
-		"declined":  {"It failed with 402", "that response, 402", "", "Then the record is gone"},
-		"streamed":  {"its response is not kept", "409", "not_replayable", "Then the record is gone"},
-		"slow":      {"It is running now, on pod-1", "409", "in_progress", "It cannot be settled by hand while its lease runs."},
+	for key, want := range map[string]struct{ headline, gets, code, then, lane string }{
+		"abandoned": {"It is not known whether it happened", "409", "outcome_unknown", "Then the record is gone, and a retry would run.", "attempt 1 and its lease for "},
+		"done":      {"It ran once, and responded 201", "that response, 201", "", "Then the record is gone", "attempt 1 for "},
+		"declined":  {"It failed with 402", "that response, 402", "", "Then the record is gone", "attempt 1 for "},
+		"streamed":  {"its response is not kept", "409", "not_replayable", "Then the record is gone", "attempt 1 for "},
+		"slow":      {"It is running now, on pod-1", "409", "in_progress", "It cannot be settled by hand while its lease runs.", "attempt 1 runs for "},
 	} {
 		record := s.recordOf(key)
 		v := record.Verdict
 		if !strings.Contains(v.Headline, want.headline) || v.Gets != want.gets || v.Code != want.code || !strings.Contains(v.Then, want.then) {
 			t.Errorf("%s: the verdict is %+v, want %+v", key, v, want)
 		}
+		s.wantPage(s.get("/records/"+s.id(key)), http.StatusOK, `aria-label="`+want.lane)
 		if key == "abandoned" && !strings.Contains(v.Story, "refuses to run it again") {
 			t.Errorf("the story is %q, want the rule of the policy", v.Story)
 		}
@@ -252,7 +253,7 @@ func TestRecordSettledByHand(t *testing.T) {
 			pages := process.get("/records/"+s.id("abandoned")).Body.String() + process.get("/?state=all").Body.String() +
 				process.post("/explain", question("abandoned", payment)).Body.String()
 			for text, want := range map[string]bool{
-				"An operator has settled it: it happened": true, "Settled by hand: it happened": true, ">by hand<": true, "200 OK": false, ">200<": false, "999": false, "took 54 s": false, "streamed": false,
+				`aria-label="attempt 1, abandoned for 54 s`: true, "An operator has settled it: it happened": true, "Settled by hand: it happened": true, ">by hand<": true, "200 OK": false, ">200<": false, "999": false, "took 54 s": false, "streamed": false,
 			} {
 				testkit.Equal(t, strings.Contains(pages, text), want, "%s: whether the pages have %q", name, text)
 			}

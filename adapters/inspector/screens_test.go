@@ -24,30 +24,40 @@ func TestExplain(t *testing.T) {
 	t.Parallel()
 	s := newService(t, memstore.New())
 	s.fill()
+	s.pay("released", "release")
+	text := question("done", "amount=1")
+	text.Set("type", "text/plain")
 	for name, test := range map[string]struct {
-		form   url.Values
-		result string
-		remark string
+		form                 url.Values
+		result, says, remark string
 	}{
-		"a replay":             {question("done", payment), "replay", ""},
-		"an excluded member":   {question("done", `{"amount":4200,"order":"o-1","nonce":2}`), "replay", ""},
-		"no record":            {question("new", payment), "execute", ""},
-		"in flight":            {question("slow", payment), "in_progress", ""},
-		"abandoned":            {question("abandoned", payment), "outcome_unknown", "it has no result"},
-		"another amount":       {question("done", `{"amount":1,"order":"o-1"}`), "key_reused", ""},
-		"not JSON":             {question("done", `amount=1`), "key_reused", "not JSON"},
-		"an unknown path":      {url.Values{"key": {"k"}, "scope": {"alice"}, "target": {"POST /nowhere"}}, "execute", "choose the route"},
-		"another route's path": {url.Values{"key": {"k"}, "scope": {"alice"}, "target": {"POST /refunds/7"}, "route": {"POST /refunds/{id}"}}, "execute", ""},
+		"a replay":             {question("done", payment), "replay", "The stored response is sent again: 201 Created The request repeats the record's first request, which ended with 201", ""},
+		"an excluded member":   {question("done", `{"amount":4200,"order":"o-1","nonce":2}`), "replay", "", ""},
+		"no record":            {question("new", payment), "execute", "The handler would run There is no record", ""},
+		"in flight":            {question("slow", payment), "in_progress", "409 Conflict, in_progress Attempt 1 is in flight", ""},
+		"abandoned":            {question("abandoned", payment), "outcome_unknown", "409 Conflict, outcome_unknown Attempt 1 was abandoned", "it has no result"},
+		"released":             {question("released", payment), "execute", "Attempt 1 recorded a step, and then released the key", "it has no result"},
+		"another amount":       {question("done", `{"amount":1,"order":"o-1"}`), "key_reused", "key_reused The record's first request had another payload: 1 member differs", ""},
+		"not JSON":             {question("done", `amount=1`), "key_reused", "had another payload", "not JSON"},
+		"text":                 {text, "key_reused", "had another payload", ""},
+		"too large":            {question("done", strings.Repeat("x", 1<<20+1)), "refused", "The engine refuses the request before it asks the store", "not JSON"},
+		"an unknown path":      {url.Values{"key": {"k"}, "scope": {"alice"}, "target": {"POST /nowhere"}}, "execute", "", "choose the route"},
+		"another route's path": {url.Values{"key": {"k"}, "scope": {"alice"}, "target": {"POST /refunds/7"}, "route": {"POST /refunds/{id}"}}, "execute", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := read[inspector.Explanation](s, s.post("/explain", test.form, acceptsJSON...), http.StatusOK)
 			if x.Outlook.Result != test.result || test.remark == "" != (len(x.Remarks) == 0) || !strings.Contains(strings.Join(x.Remarks, " "), test.remark) {
 				t.Errorf("the retry gets %+v, with the remarks %q", x.Outlook, x.Remarks)
 			}
+			if says := x.Headline + " " + x.Story; !strings.Contains(says, test.says) {
+				t.Errorf("the page says %q, want %q", says, test.says)
+			}
 		})
 	}
 	s.wantPage(s.get("/explain"), http.StatusOK, "Paste a retry", "<option>POST /payments")
 	s.wantPage(s.post("/explain", question("a,b", payment)), http.StatusBadRequest, "not valid")
+	testkit.Abort(s.engine)
+	s.wantPage(s.post("/explain", question("new", payment)), http.StatusOK, "shutting_down", "This process takes no new keys at the moment.")
 }
 
 // Of several routes that can serve a path, routers take the one that names most of it.
