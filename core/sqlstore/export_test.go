@@ -14,9 +14,14 @@ const MaximumTries = sqlrows.MaximumTries
 func (s *Store) IsPrompt() bool { return s.prompt }
 
 // Judge reads an error of a driver.
-func Judge(err error) (contended, forbidden bool) {
+func Judge(err error) (words string) {
 	f := faultOf(err)
-	return f.contended(), f.forbidden()
+	for i, is := range []bool{f.contended(), f.refused(), f.forbidden(), f.mixedUp(err)} {
+		if is {
+			words += [...]string{"contended ", "refused ", "forbidden ", "mixed up "}[i]
+		}
+	}
+	return strings.TrimSpace(words)
 }
 
 // BeforeCommit calls a function after the record is written in a transaction, and

@@ -180,23 +180,26 @@ func TestErrorsOfDrivers(t *testing.T) {
 	t.Parallel()
 	wrapped := func(err error) error { return fmt.Errorf("wrapped: %w", err) }
 	for _, test := range []struct {
-		err                  error
-		contended, forbidden bool
+		err  error
+		want string
 	}{
-		{&pgconn.PgError{Code: "40001"}, true, false},
-		{wrapped(&pgconn.PgError{Code: "40P01"}), true, false},
-		{&pgconn.PgError{Code: "42501"}, false, true},
-		{&pgconn.PgError{Code: "23505"}, false, false},
-		{&mysql.MySQLError{Number: 1213, SQLState: [5]byte([]byte("40001")), Message: "Deadlock"}, true, false},
-		{wrapped(&mysql.MySQLError{Number: 1205, Message: "Lock wait timeout"}), true, false},
-		{&mysql.MySQLError{Number: 1142, Message: "INSERT command denied"}, false, true},
-		{&mysql.MySQLError{Number: 1062, Message: "Error 1213: in a key"}, false, false},
-		{errors.New("database is locked"), true, false}, // mattn/go-sqlite3
-		{errors.New("connection refused"), false, false},
+		{&pgconn.PgError{Code: "40001"}, "contended refused"},
+		{wrapped(&pgconn.PgError{Code: "40P01"}), "contended refused"},
+		{&pgconn.PgError{Code: "40003"}, ""}, // the end of the COMMIT is unknown
+		{&pgconn.PgError{Code: "42501"}, "forbidden"},
+		{&pgconn.PgError{Code: "26000"}, "mixed up"},
+		{&pgconn.PgError{Code: "08P01"}, ""}, // of another message
+		{&pgconn.PgError{Code: "23505"}, "refused"},
+		{&mysql.MySQLError{Number: 1213, SQLState: [5]byte([]byte("40001")), Message: "Deadlock"}, "contended refused"}, // Galera's COMMIT too
+		{wrapped(&mysql.MySQLError{Number: 1205, Message: "Lock wait timeout"}), "contended"},
+		{&mysql.MySQLError{Number: 1142, Message: "INSERT command denied"}, "forbidden"},
+		{&mysql.MySQLError{Number: 1143, Message: "UPDATE command denied for a column"}, "forbidden"},
+		{&mysql.MySQLError{Number: 1062, Message: "Error 1213: in a key"}, ""},
+		{errors.New("database is locked"), "contended"}, // mattn/go-sqlite3
+		{errors.New("attempt to write a readonly database"), "forbidden"},
+		{errors.New("connection refused"), ""},
 	} {
-		if contended, forbidden := sqlstore.Judge(test.err); contended != test.contended || forbidden != test.forbidden {
-			t.Errorf("%v: contended %t and forbidden %t, want %t and %t", test.err, contended, forbidden, test.contended, test.forbidden)
-		}
+		testkit.Equal(t, sqlstore.Judge(test.err), test.want, "%v", test.err)
 	}
 }
 
@@ -207,8 +210,12 @@ func TestReplicaReplaysAndClaimsNothing(t *testing.T) {
 	primary := postgresql.connect(t, server.DSN())
 	must(t, sqlstore.Migrate(t.Context(), primary, sqlstore.PostgreSQL()))
 	finish(t, sqlstore.New(primary, sqlstore.PostgreSQL()), "finished")
+	finish(t, sqlstore.New(primary, sqlstore.PostgreSQL()), "corrupt")
+	execute(t, primary, `UPDATE oncekey_records SET status = 7 WHERE record_key = 'corrupt'`)
 	store := sqlstore.New(postgresql.connect(t, server.Standby().DSN()), sqlstore.PostgreSQL())
 	replays(t, store, claim("finished"), "finished")
+	_, _, err := store.Acquire(t.Context(), claim("corrupt"))
+	fails(t, "Acquire", err, storage.ErrCorruptRecord)
 	if lease, record, err := store.Acquire(t.Context(), claim("new")); err == nil {
 		t.Errorf("Acquire returned %+v and %+v, want an error", lease, record)
 	}

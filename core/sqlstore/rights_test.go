@@ -38,7 +38,12 @@ func TestMissingRight(t *testing.T) {
 			execute(t, db, `GRANT `+right+` ON oncekey_records TO `+role)
 		}
 		must(t, store.Check(t.Context()))
-		win(t, store, claim("key"))
+		lease := win(t, store, claim("key"))
+		execute(t, db, `REVOKE UPDATE ON oncekey_records FROM `+role)
+		fails(t, "Complete", store.Complete(t.Context(), lease, result("lost")), storage.ErrStoreForbidden)
+		_, _, err := store.Acquire(t.Context(), claim("another")) // which needs no UPDATE itself
+		fails(t, "Acquire", err, storage.ErrStoreForbidden)
+		execute(t, db, `GRANT UPDATE ON oncekey_records TO `+role)
 		if s.database == "postgresql" {
 			execute(t, db, `ALTER TABLE oncekey_records ENABLE ROW LEVEL SECURITY`)
 			fails(t, "Check", store.Check(t.Context()), storage.ErrNotStorable, "DISABLE ROW LEVEL SECURITY")

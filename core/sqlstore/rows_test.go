@@ -143,7 +143,10 @@ func TestRowsThatCannotBeRead(t *testing.T) {
 		broken := map[string]string{
 			"future":       "version = 2",
 			"no attempt":   "attempt = 0",
+			"released":     "attempt = 0, state = 'released'",
+			"abandoned":    "attempt = 0, state = 'in_progress', lease_until = 1",
 			"no state":     "state = 'odd'",
+			"gone":         "state = 'expired'",
 			"no status":    "status = 7",
 			"no lease":     "state = 'in_progress', lease_until = NULL",
 			"header":       `header = '{"a":1}'`,
@@ -272,6 +275,8 @@ func TestMigrateSaysWhatFailed(t *testing.T) {
 	t.Parallel()
 	over(t, all, func(t *testing.T, s setUp) {
 		db := s.connect(t, s.dsn(t))
+		_, err := sqlstore.New(db, s.dialect).Sweep(t.Context(), 3)
+		fails(t, "Sweep", err, nil, "run sqlstore.Migrate first")
 		execute(t, db, `CREATE TABLE oncekey_records_migrations (other int)`)
 		fails(t, "Migrate", sqlstore.Migrate(t.Context(), db, s.dialect), nil, "sqlstore: migrate: ")
 		testkit.Equal(t, db.Stats().InUse, 0, "connections that are in use")
