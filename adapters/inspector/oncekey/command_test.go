@@ -209,8 +209,10 @@ func TestChangesAreDone(t *testing.T) {
 				t.Errorf("%s: exit code %d and\n%s\nwant %s", step.args, code, text, step.says)
 			}
 		}
-		if text, code := s.spoken(t, "", with("show", "order-44")...); code != exitNothing {
-			t.Errorf("after forget: exit code %d and\n%s\nwant no record", code, text)
+		for _, args := range [][]string{with("show", "order-44"), with("settle", "order-44", "--happened", "--why", "x")} {
+			if text, code := s.spoken(t, "", args...); code != exitNothing || !strings.Contains(text, "no record") {
+				t.Errorf("after forget: exit code %d and\n%s\nwant no record", code, text)
+			}
 		}
 		if text, code := s.spoken(t, "", with("forget", "order-41", "--why", "x", "--yes-run-again", "f4c66b2d")...); code != exitUsage {
 			t.Errorf("with another record's digits: exit code %d and\n%s\nwant %d", code, text, exitUsage)
@@ -266,6 +268,7 @@ func TestAbout(t *testing.T) {
 		{"version -o json", `"go": "go1`},
 		{"--help", "Exit codes: 0 done"},
 		{"settle --help", "--did-not-happen"},
+		{"completion fish", "complete -c oncekey -f -n __fish_use_subcommand -a settle -d '"},
 		{"completion fish", "complete -c oncekey -n '__fish_seen_subcommand_from settle' -l why"},
 		{"completion zsh", "compinit }\nautoload -U +X bashcompinit"},
 		{"completion bash", "complete -F _oncekey oncekey"},
@@ -466,6 +469,9 @@ func TestDoctorKnowsNoOptionOfTheProgram(t *testing.T) {
 	asStore(&one)
 	if one.Seen != "role master, 1 replicas" || !strings.HasSuffix(one.Advice, "unless the program has WaitReplicas: its inspector page knows") {
 		t.Errorf("the finding is %+v", one)
+	}
+	if text, code := (stub{200, `{"findings":[{"check":"clock","grade":"mend","advice":"Set it."}],"mend":1}`}).said(t, "doctor"); code != exitNothing || !strings.Contains(text, "Set it.") {
+		t.Errorf("exit code %d and\n%s\nwant the advice", code, text)
 	}
 }
 
