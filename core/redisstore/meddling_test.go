@@ -109,34 +109,24 @@ func TestKeyThatCannotBeCaughtIsInProgress(t *testing.T) {
 	})
 }
 
-// A record that was completed in the gap has another time to live.
+// A record that was completed in the gap has another time to live. With a Remember its response is apart, where a claim
+// without one does not look.
 func TestCompletionInTheGapIsNotTakenForAbandonment(t *testing.T) {
 	t.Parallel()
 	eachClaim(t, func(t *testing.T, claim func(string) storage.Claim) {
-		m, others, store, _ := meddled(t)
-		holder := win(t, others, claim("key"))
-		m.between = func() {
-			short := result("answer")
-			short.Retain = time.Minute // less than the claim's would be at the end of its lease
-			must(t, others.Complete(t.Context(), holder, short))
-			m.between = nil
+		m, others, store, rdb := meddled(t)
+		for _, remember := range []time.Duration{0, time.Hour} {
+			holder := win(t, others, claim("key"))
+			m.between = func() {
+				short := result("answer")
+				short.Retain, short.Remember = time.Minute, remember // less than the claim's would be at the end of its lease
+				must(t, others.Complete(t.Context(), holder, short))
+				m.between = nil
+			}
+			replays(t, store, claim("key"), "answer")
+			must(t, rdb.FlushAll(t.Context()).Err())
 		}
-		replays(t, store, claim("key"), "answer")
 	})
-}
-
-// A claim without a Remember looks at the key alone. The record that is completed in the gap has its response apart.
-func TestCompletionInTheGapWithARemember(t *testing.T) {
-	t.Parallel()
-	m, others, store, _ := meddled(t)
-	holder := win(t, others, claim("key"))
-	m.between = func() {
-		remembered := result("answer")
-		remembered.Remember = time.Hour
-		must(t, others.Complete(t.Context(), holder, remembered))
-		m.between = nil
-	}
-	replays(t, store, claim("key"), "answer")
 }
 
 func TestCompletionInTheGapDoesNotLengthenTheLease(t *testing.T) {
