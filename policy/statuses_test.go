@@ -94,6 +94,7 @@ func TestListsThatAreWrong(t *testing.T) {
 		"Keep=5x3":                  `policy: Keep is "5x3"`,
 		"KeyField=":                 `policy: KeyField is ""`,
 		"Keep=50x":                  `policy: Keep is "50x"`,
+		"Keep=50/":                  `policy: Keep is "50/"`,
 		"Uncertain=600":             `policy: Uncertain is "600"`,
 		"Uncertain=1xx":             `policy: Uncertain is "1xx"`,
 		"Uncertain=502,,504":        `policy: Uncertain is ""`,
