@@ -146,5 +146,10 @@ func TestFailuresAreLogged(t *testing.T) {
 			win(t, s, claim(storage.NewToken().String()))
 		}
 		lines("not a record")
+		s.hot.set(nil)
+		s.hot.taken()
+		s.durable.taken()
+		win(t, s, claim("d"))
+		s.wants(t, 1, 1) // a tier with such records gets no pause
 	})
 }

@@ -2,6 +2,7 @@ package tieredstore_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -114,19 +115,28 @@ func TestRefillWithoutTimes(t *testing.T) {
 	}
 }
 
-// A response that replaces a wrong one is kept for a short time only. Its end is not
-// the record's end, and so unknown.
+// A response replaces an older one of the key, in whatever it differs. It is kept for a short
+// time only. Its end is not the record's end, and so unknown.
 func TestReplacedResponseHasNoTimes(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	testkit.EachInBubble(t, map[string]func(*storage.Result){
+		"body":   func(r *storage.Result) { r.Body = []byte("new") },
+		"header": func(r *storage.Result) { r.Header = storage.Header{{Name: "A", Value: "new"}} },
+		"status": func(r *storage.Result) { r.Status = 202 },
+		"state":  func(r *storage.Result) { r.State, r.Header, r.Body = storage.Unreplayable, nil, nil },
+		"sketch": func(r *storage.Result) { r.Sketch = []byte("sketch of new") },
+	}, func(t *testing.T, change func(*storage.Result)) {
 		s := newTiers()
 		finish(t, s, "key", "old")
 		s.durable.server.flush()
 		s.hot.set(refuse)
 		lease := win(t, s, from(origin))
 		s.hot.set(nil)
-		must(t, s.Complete(t.Context(), lease, result("new")))
-		if r := s.replay(t); string(r.Body) != "new" || r.Origin != origin || !r.Expires.IsZero() {
+		res := result("old")
+		change(&res)
+		must(t, s.Complete(t.Context(), lease, res))
+		if r := s.replay(t); r.State != res.State || r.Status != res.Status || string(r.Body) != string(res.Body) || string(r.Sketch) != string(res.Sketch) ||
+			!slices.Equal(r.Header, res.Header) || r.Origin != origin || !r.Expires.IsZero() {
 			t.Errorf("the record is %+v, want the new response without an end", r)
 		}
 	})
