@@ -137,15 +137,15 @@ func tryCounts(ctx context.Context, pipeline redis.Pipeliner, prefix string) err
 }
 
 // isForbidden reports whether the server refuses a command to this user, or to all
-// users because the command was renamed. In Redis 7.0 a script's error has no prefix
-// of its own.
+// users because the command was renamed. A script's error has no prefix of its own: the
+// last two texts are Redis 7.0's, and that of Redis 7.2 and Valkey.
 func isForbidden(err error) bool {
 	if !isServerError(err) {
 		return false
 	}
 	text := err.Error()
 	return redis.HasErrorPrefix(err, "NOPERM") || strings.Contains(text, "ERR unknown command") ||
-		strings.Contains(text, "The user executing the script can't")
+		strings.Contains(text, "The user executing the script can't") || strings.Contains(text, "ERR ACL failure in script")
 }
 
 func isServerError(err error) bool {

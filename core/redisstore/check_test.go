@@ -133,22 +133,48 @@ func TestOtherRefusalsOfRights(t *testing.T) {
 	})
 }
 
-// Case 38: rights that are lost while the process runs.
+// Case 38: rights that are lost while the process runs, one of them inside of a script.
 func TestRightThatIsLost(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	store := redisstore.New(user(t, server, "~*", "+@all"))
-	first, second := win(t, store, claim("first")), win(t, store, claim("second"))
-	setUser(t, connect(t, server, nil), "-evalsha")
-	for name, err := range map[string]error{
-		"Complete": store.Complete(t.Context(), first, result("answer")),
-		"Release":  store.Release(t.Context(), second),
-		"Extend":   store.Extend(t.Context(), first, first.LockTTL),
-	} {
-		fails(t, name, err, storage.ErrStoreForbidden)
+	for right, hook := range map[string]redis.Hook{"evalsha": &tripCounter{}, "getrange": &newerTexts{}} {
+		t.Run(right, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			rdb := user(t, server, "~*", "+@all")
+			rdb.AddHook(hook)
+			store := redisstore.New(rdb)
+			first, second := win(t, store, claim("first")), win(t, store, claim("second"))
+			setUser(t, connect(t, server, nil), "-"+right)
+			for name, err := range map[string]error{
+				"Complete": store.Complete(t.Context(), first, result("answer")),
+				"Release":  store.Release(t.Context(), second),
+				"Extend":   store.Extend(t.Context(), first, first.LockTTL),
+			} {
+				fails(t, name, err, storage.ErrStoreForbidden)
+			}
+			refused(t, store, claim("third"), storage.ErrStoreForbidden)
+		})
 	}
-	refused(t, store, claim("third"), storage.ErrStoreForbidden)
 }
+
+// newerTexts words the refusals inside of scripts as Redis 7.2 and Valkey do.
+type newerTexts struct{ tripCounter }
+
+func (*newerTexts) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, command redis.Cmder) error {
+		err := next(ctx, command)
+		if err != nil && strings.Contains(err.Error(), "The user executing the script") {
+			err = newerError("ERR ACL failure in script: User app has no permissions to run the 'getrange' command script: 4b6")
+			command.SetErr(err)
+		}
+		return err
+	}
+}
+
+type newerError string
+
+func (t newerError) Error() string { return string(t) }
+func (newerError) RedisError()     {}
 
 // A service's user may lack the right of operators.
 func TestOperatorsRightIsMissing(t *testing.T) {
