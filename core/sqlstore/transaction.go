@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"time"
@@ -201,6 +202,9 @@ func (t *transaction) checkWhole(ctx context.Context) error {
 	t.whole = err == nil
 	if t.endedEarly = faultOf(err).noSavepoint() || errors.Is(err, sql.ErrTxDone); t.endedEarly {
 		return fmt.Errorf("%w: %w", storage.ErrTransactionEnded, err)
+	}
+	if errors.Is(err, driver.ErrBadConn) { // is all that pgx and go-sql-driver say of open rows
+		err = fmt.Errorf("the connection is lost, or the handler has left rows of a query open: %w", err)
 	}
 	return err
 }

@@ -239,3 +239,21 @@ func TestNoTransaction(t *testing.T) {
 	}
 	must(t, h.Rollback(t.Context()))
 }
+
+// A driver serves no other statement beside open rows, which the handler should have closed.
+func TestRowsThatAreLeftOpen(t *testing.T) {
+	t.Parallel()
+	over(t, servers, func(t *testing.T, s setUp) {
+		h := s.begin(t)
+		rows, err := h.tx.QueryContext(h, `SELECT amount FROM payments`)
+		must(t, err)
+		defer rows.Close()
+		must(t, rows.Err())
+		reason := "has left rows of a query open"
+		if s.driver == libpq.driver {
+			reason = "already a query being processed"
+		}
+		fails(t, "Commit", h.Commit(t.Context(), h.lease, result("paid")), storage.ErrRolledBack, reason)
+		h.ends(t, false)
+	})
+}
