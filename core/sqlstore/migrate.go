@@ -53,7 +53,7 @@ func Migrate(ctx context.Context, db *sql.DB, dialect Dialect, options ...Option
 	case faultOf(err).mixedUp(err):
 		err = s.explained(err)
 	}
-	return fmt.Errorf("sqlstore: migrate: %w", err)
+	return fmt.Errorf("sqlstore: migrate by the dialect %s: %w", s.dialect.name, err)
 }
 
 func (s *Store) migrate(ctx context.Context) error {

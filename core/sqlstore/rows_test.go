@@ -278,7 +278,11 @@ func TestMigrateSaysWhatFailed(t *testing.T) {
 		_, err := sqlstore.New(db, s.dialect).Sweep(t.Context(), 3)
 		fails(t, "Sweep", err, nil, "run sqlstore.Migrate first")
 		execute(t, db, `CREATE TABLE oncekey_records_migrations (other int)`)
-		fails(t, "Migrate", sqlstore.Migrate(t.Context(), db, s.dialect), nil, "sqlstore: migrate: ")
+		for name, dialect := range map[string]sqlstore.Dialect{
+			"PostgreSQL": sqlstore.PostgreSQL(), "MySQL": sqlstore.MySQL(), "SQLite": sqlstore.SQLite(), // all but one are wrong
+		} {
+			fails(t, "Migrate", sqlstore.Migrate(t.Context(), db, dialect), nil, "sqlstore: migrate by the dialect "+name+": ")
+		}
 		testkit.Equal(t, db.Stats().InUse, 0, "connections that are in use")
 	})
 }
