@@ -43,6 +43,7 @@ const (
 	mysqlNoTable      = 1146
 	mysqlNoColumn     = 1054
 	mysqlNoSavepoint  = 1305
+	mysqlConflict     = 3101 // of Group Replication, at the commit
 	// The server has another version than the one for which the statement was prepared: it
 	// has refused a row that a snapshot does not have, or does not know a variable.
 	mysqlRecordChanged = 1020
@@ -123,7 +124,7 @@ func faultOf(err error) (f fault) {
 // another one.
 func (f fault) contended() bool {
 	return f.state == serializationFailure || f.state == deadlockDetected || f.number == mysqlDeadlock || f.number == mysqlLockWait ||
-		f.sqlite == sqliteBusy || f.sqlite == sqliteLocked
+		f.number == mysqlConflict || f.sqlite == sqliteBusy || f.sqlite == sqliteLocked
 }
 
 // isRepeatable: the statement changed no row, and may do better now.
@@ -153,7 +154,7 @@ func (f fault) unmigrated() bool {
 func (f fault) refused() bool {
 	const rollback, integrity = "40", "23"
 	class := f.state[:min(len(rollback), len(f.state))]
-	return (class == rollback || class == integrity) && f.state != rollbackUnknown || f.number == mysqlDeadlock
+	return (class == rollback || class == integrity) && f.state != rollbackUnknown || f.number == mysqlDeadlock || f.number == mysqlConflict
 }
 
 // noSavepoint: the transaction of the savepoint has ended.

@@ -191,6 +191,7 @@ func TestErrorsOfDrivers(t *testing.T) {
 		{&pgconn.PgError{Code: "08P01"}, ""}, // of another message
 		{&pgconn.PgError{Code: "23505"}, "refused"},
 		{&mysql.MySQLError{Number: 1213, SQLState: [5]byte([]byte("40001")), Message: "Deadlock"}, "contended refused"}, // Galera's COMMIT too
+		{&mysql.MySQLError{Number: 3101, SQLState: [5]byte([]byte("40000")), Message: "Plugin instructed the server to rollback"}, "contended refused"},
 		{wrapped(&mysql.MySQLError{Number: 1205, Message: "Lock wait timeout"}), "contended"},
 		{&mysql.MySQLError{Number: 1142, Message: "INSERT command denied"}, "forbidden"},
 		{&mysql.MySQLError{Number: 1143, Message: "UPDATE command denied for a column"}, "forbidden"},
