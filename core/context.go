@@ -10,7 +10,7 @@ import (
 	"github.com/oncekey/oncekey/internal/guarded"
 )
 
-// runFrom returns the run of a context, or nil.
+// runFrom returns the run of a context, or one with its keys alone (see unprotected), or nil.
 func runFrom(ctx context.Context) *Run {
 	run, _ := guarded.Value(ctx, runKey{}).(*Run)
 	return run
@@ -43,7 +43,8 @@ func KeyFrom(ctx context.Context) string {
 // DeriveKey returns a key for one step of the handler at another service, such as a
 // charge at a payment provider. The key has 64 hex digits. It is the same in every
 // attempt of this request, and different for every other name, key, scope and route.
-// Outside a guarded route DeriveKey returns "".
+// DeriveKey returns "" outside a guarded route, and for a request without a key, of an observing route
+// or of SkipIf. Do not send "" to a provider: two payments could become one. FailOpen changes no key.
 func DeriveKey(ctx context.Context, name string) string {
 	run := runFrom(ctx)
 	if run == nil {
@@ -73,7 +74,7 @@ const maxKeep = 10 * 365 * 24 * time.Hour
 // settled, and for a d below a millisecond.
 func KeepFor(ctx context.Context, d time.Duration) bool {
 	run := runFrom(ctx)
-	if run == nil || d < time.Millisecond {
+	if run == nil || run.hold.Lease.Attempt == 0 || d < time.Millisecond {
 		return false
 	}
 	return run.hold.KeepFor(min(d, maxKeep))
@@ -83,7 +84,7 @@ func KeepFor(ctx context.Context, d time.Duration) bool {
 // fencing token. A resource that remembers the highest attempt of each key can reject
 // a handler that has lost its lease and has not noticed yet.
 func LeaseFrom(ctx context.Context) (storage.Lease, bool) {
-	if run := runFrom(ctx); run != nil {
+	if run := runFrom(ctx); run != nil && run.hold.Lease.Attempt > 0 {
 		return run.hold.Lease, true
 	}
 	return storage.Lease{}, false

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -137,6 +138,32 @@ func TestStoreUnavailableFailOpen(t *testing.T) {
 			t.Error("LeaseFrom returned a lease")
 		}
 	})
+}
+
+// A run without protection has the keys of a guarded one, so that a provider recognizes a retry. It
+// has no lease, and keeps nothing.
+func TestKeysUnderFailOpen(t *testing.T) {
+	t.Parallel()
+	store, keys := newFaultyStore(), []string(nil)
+	note := func(ctx context.Context) {
+		_, leased := core.LeaseFrom(ctx)
+		keys = append(keys, fmt.Sprintf("%s %s leased %t kept %t", core.DeriveKey(ctx, "charge"), core.KeyFrom(ctx), leased, core.KeepFor(ctx, time.Hour)))
+		failure.MarkRetryable(ctx)
+	}
+	s := newService(t, store, func(_ http.ResponseWriter, r *http.Request) { note(r.Context()) }, policy.OnStoreError(policy.FailOpen))
+	call := core.Call{Scope: "s", Name: "f", Key: "k", Route: s.MustRoute(policy.OnStoreError(policy.FailOpen))}
+	for _, fault := range []func(func() error) error{nil, failUnapplied} {
+		store.set(&store.acquire)(fault)
+		s.post(t.Context(), "k", payment)
+		_, _, err := core.Do(t.Context(), s.Engine, call, func(ctx context.Context) (int, error) { note(ctx); return 0, nil })
+		testkit.Must(t, err)
+	}
+	for i, guarded := range keys[:2] {
+		testkit.Equal(t, keys[i+2], strings.ReplaceAll(guarded, "true", "false"), "the keys")
+		if !strings.Contains(guarded, " k leased true kept true") {
+			t.Errorf("a guarded run has %s", guarded)
+		}
+	}
 }
 
 // Cases 20, 38 and 95: a record that cannot be read, a missing right, and a claim that the store

@@ -147,7 +147,7 @@ func do(ctx context.Context, e *Engine, call *Call, s typed) (Info, error) {
 	case decision.Problem != nil:
 		return Info{}, &RefusedError{Problem: *decision.Problem}
 	default:
-		return Info{}, s.run(unrecorded(ctx, a.route))
+		return Info{}, s.run(unprotected(ctx, a.identity))
 	}
 }
 

@@ -43,15 +43,15 @@ func (x *exchange) guard(a *attempt) {
 	case decision.Problem != nil:
 		x.respond(a.route, decision.Problem)
 	default:
-		x.unprotected(a.route, body)
+		x.unprotected(a.identity, body)
 	}
 }
 
 // unprotected runs the handler without a store.
-func (x *exchange) unprotected(route *Route, body []byte) {
+func (x *exchange) unprotected(i *identity, body []byte) {
 	var restored wire.RestoredBody
 	defer restored.Close()
-	unguarded := restored.In(x.r, unrecorded(x.r.Context(), route), body)
+	unguarded := restored.In(x.r, unprotected(x.r.Context(), i), body)
 	defer wire.HandBack(unguarded, x.r)
 	x.next.ServeHTTP(x.w, unguarded)
 }

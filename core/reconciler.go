@@ -54,7 +54,7 @@ func (r *reconciler) sweep(ctx context.Context) {
 			return
 		}
 		if err != nil {
-			r.report(ctx, event.Event{Result: event.StoreError, Err: err})
+			r.shared.observer.Observe(ctx, &event.Event{Result: event.StoreError, Err: err})
 			return
 		}
 		rand.Shuffle(len(listing.Entries), func(i, j int) { //nolint:gosec // other processes have the same list
@@ -89,15 +89,11 @@ func (r *reconciler) list(ctx context.Context, filter storage.Filter, page stora
 	return r.records.List(ctx, filter, page)
 }
 
-func (r *reconciler) report(ctx context.Context, happened event.Event) {
-	r.shared.observer.Observe(ctx, &happened)
-}
-
 // ask asks about one key, if it is still due.
 func (r *reconciler) ask(ctx context.Context, key string) {
 	record, err := r.lookup(ctx, key)
 	if err != nil {
-		r.report(ctx, event.Event{Result: event.StoreError, Record: key, Err: err})
+		r.shared.observer.Observe(ctx, &event.Event{Result: event.StoreError, Record: key, Err: err})
 		return
 	}
 	if record == nil || !r.options.isDue(record) {

@@ -12,6 +12,13 @@ func unrecorded(ctx context.Context, route *Route) context.Context {
 	return context.WithValue(ctx, stepKey{}, route)
 }
 
+// unprotected is unrecorded under FailOpen: the request has its keys, by which a provider knows its retry.
+func unprotected(ctx context.Context, i *identity) context.Context {
+	keys := &Run{identity: i}
+	keys.hold.Lease.Key = i.record
+	return context.WithValue(unrecorded(ctx, i.route), runKey{}, keys)
+}
+
 // recorderOf returns the value of stepKey, or nil.
 func recorderOf(ctx context.Context) any { return guarded.Value(ctx, stepKey{}) }
 

@@ -13,10 +13,8 @@ const maxPairs = 10_000
 
 // form appends a query or a form-encoded body to the draft, as a group of pairs
 // without the excluded pairs. It returns false if there are too many pairs, as net/url
-// counts them: url.ParseQuery, and so a handler, reads none of them.
-//
-// A text that no encoder of forms has made is one pair, as spelled: curl -d sends JSON under
-// the type of a form, and a handler that decodes it reads no space in a plus.
+// counts them: url.ParseQuery, and so a handler, reads none of them. A text that no encoder of
+// forms makes is one pair, as spelled: curl -d sends JSON so, and its handler reads + as a plus.
 func (b *builder) form(source []byte) bool {
 	// A pair takes up to eight bytes more than its spelling: the kinds and the lengths
 	// of its two components.
