@@ -309,7 +309,7 @@ func TestJSONBesideAForm(t *testing.T) {
 // transferRoute is the route, for the program and for its unit test.
 func transferRoute(engine *core.Engine, save func(ctx context.Context, id string) error, opts ...policy.Option) http.Handler {
 	return engine.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := save(r.Context(), core.KeyFrom(r.Context())); err != nil {
+		if err := save(r.Context(), core.DeriveKey(r.Context(), "transfer")); err != nil {
 			http.Error(w, "try again", http.StatusServiceUnavailable)
 			return
 		}

@@ -218,7 +218,7 @@ func TestInOneTransaction(t *testing.T) {
 	r.With(idem.Policy(pgstore.Transactional())).Post("/transfers", func(w http.ResponseWriter, r *http.Request) {
 		tx, err := pgstore.Tx(r.Context()) // a pgx.Tx of the store's pool; the engine commits it, with the response
 		if err == nil {
-			_, err = tx.Exec(r.Context(), "INSERT INTO transfers (id, amount) VALUES ($1, $2)", core.KeyFrom(r.Context()), 100)
+			_, err = tx.Exec(r.Context(), "INSERT INTO transfers (id, amount) VALUES ($1, $2)", core.DeriveKey(r.Context(), "transfer"), 100)
 		}
 		if err != nil {
 			http.Error(w, "try again", http.StatusServiceUnavailable) // rolls back, and releases the key
