@@ -23,8 +23,8 @@
 //	409 otherwise             repeated if its application/problem+json has "code":"in_progress"
 //	every other status        not repeated: a 422 means that the key was used with another payload
 //
-// A response with X-Idempotent-Replay: true is the stored one, and not repeated: another
-// attempt gets it again.
+// A response with X-Idempotent-Replay: true, or with Idempotent-Replayed: true as Stripe's, is the
+// stored one, and not repeated: another attempt gets it again.
 //
 // [RepeatIf] decides before these rules. When the attempts or the time run out, the
 // caller gets the last response unchanged, or an [AttemptsError] around the last network

@@ -65,8 +65,9 @@ func mayRepeat(status int) bool {
 	return status >= http.StatusInternalServerError && http.StatusText(status) == ""
 }
 
-// replayHeader marks a stored response (core.WithReplayHeader has this default).
-const replayHeader = "X-Idempotent-Replay"
+// Headers that mark a stored response: the default of core.WithReplayHeader, and the one of Stripe and
+// of commerce.ACP.
+const replayHeader, replayedHeader = "X-Idempotent-Replay", "Idempotent-Replayed"
 
 // asksForRepetition reports whether the call is repeated after this response. A replay is
 // final, because another attempt gets the same response. A conflict is repeated only if it
@@ -77,7 +78,7 @@ func (c *call) asksForRepetition(response *http.Response) bool {
 	switch {
 	case known:
 		return again
-	case response.Header.Get(replayHeader) == "true":
+	case response.Header.Get(replayHeader) == "true", response.Header.Get(replayedHeader) == "true":
 		return false
 	case response.StatusCode != http.StatusConflict:
 		return mayRepeat(response.StatusCode)

@@ -35,8 +35,9 @@ func TestWhichResponsesAreRepeated(t *testing.T) {
 func TestReplaysAreNotRepeated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		for _, code := range []int{408, 409, 425, 429, 500, 502, 503, 504} {
-			stored := step{status: code, body: "stored", header: map[string]string{"X-Idempotent-Replay": "true", "Retry-After": "1"}}
+		for i, code := range []int{408, 409, 425, 429, 500, 502, 503, 504, 500} {
+			marker := []string{"X-Idempotent-Replay", "Idempotent-Replayed"}[i/8]
+			stored := step{status: code, body: "stored", header: map[string]string{marker: "true", "Retry-After": "1"}}
 			shop := serverThat(failing(), stored)
 			send(transportTo(t, shop), newRequest(t, "", "{}")).expect(t, code, "stored")
 			shop.expectAttempts(t, 2)
