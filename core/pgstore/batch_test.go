@@ -148,6 +148,17 @@ func TestOneBadRowOfMany(t *testing.T) {
 	}
 }
 
+// The rows of a batch count after its commit, which the database may refuse.
+func TestRefusedCommitOfABatch(t *testing.T) {
+	t.Parallel()
+	store, pool := open(t)
+	execute(t, pool, `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'refused' USING ERRCODE = '23514'; END $$`)
+	execute(t, pool, `CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON oncekey_records DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse()`)
+	for _, o := range claimTogether(t, store, claims(2)...) {
+		fails(t, "Acquire", o.err, nil, "refused")
+	}
+}
+
 // A row that another transaction has locked: its own call waits, and the others do not.
 func TestHeldRowHoldsUpItsOwnCall(t *testing.T) {
 	t.Parallel()
