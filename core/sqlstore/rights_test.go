@@ -47,8 +47,13 @@ func TestMissingRight(t *testing.T) {
 		if s.database == "postgresql" {
 			execute(t, db, `ALTER TABLE oncekey_records ENABLE ROW LEVEL SECURITY`)
 			fails(t, "Check", store.Check(t.Context()), storage.ErrNotStorable, "DISABLE ROW LEVEL SECURITY")
-			execute(t, db, `ALTER TABLE oncekey_records DISABLE ROW LEVEL SECURITY; ALTER TABLE oncekey_records REPLICA IDENTITY NOTHING;
+			execute(t, db, `ALTER TABLE oncekey_records DISABLE ROW LEVEL SECURITY`)
+			must(t, store.Check(t.Context()))
+			execute(t, db, `ALTER TABLE oncekey_records REPLICA IDENTITY NOTHING;
 				CREATE PUBLICATION changes FOR TABLE oncekey_records`)
+			fails(t, "Complete", store.Complete(t.Context(), lease, result("lost")), nil)
+			_, _, err := store.Acquire(t.Context(), claim("third"))
+			fails(t, "Acquire", err, storage.ErrNotStorable, "replica identity")
 			fails(t, "Check", store.Check(t.Context()), storage.ErrNotStorable, "replica identity")
 		}
 	})
