@@ -3,6 +3,7 @@ package wire
 import (
 	"net/http"
 	"net/url"
+	paths "path"
 	"strings"
 )
 
@@ -14,8 +15,9 @@ func RequestPath(r *http.Request) string {
 	path := CanonicalPath(r.URL)
 	if target, _, _ := strings.Cut(r.RequestURI, "?"); target != path && target != "" { // "" in a request that no server has read
 		if u, err := url.ParseRequestURI(target); err == nil { // also for the absolute form
-			if whole := CanonicalPath(u); strings.HasSuffix(whole, path) {
-				path = whole
+			prefix, stripped := strings.CutSuffix(CanonicalPath(u), path)
+			if stripped && (paths.Clean(prefix) != "/" || !strings.HasPrefix(path, "/")) { // "/a/.." was no mount
+				path = prefix + path
 			}
 		}
 	}

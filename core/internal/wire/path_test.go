@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -33,6 +34,24 @@ func TestCanonicalPath(t *testing.T) {
 			t.Errorf("two resources are both %s", path)
 		}
 		seen[path] = true
+	}
+}
+
+// Middleware that cleans a path is no mount: one key at two spellings is one operation.
+func TestRequestPath(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct{ target, path, want string }{
+		{"/v1/pay", "/pay", "/v1/pay"}, // a mount: http.StripPrefix
+		{"/pay", "pay", "/pay"},
+		{"/pay/", "/pay", "/pay"},
+		{"//pay", "/pay", "/pay"},
+		{"/./pay", "/pay", "/pay"},
+		{"/a/../pay/", "/pay/", "/pay/"},
+	} {
+		request := &http.Request{RequestURI: row.target, URL: &url.URL{Path: row.path}}
+		if got := RequestPath(request); got != row.want {
+			t.Errorf("%s as %s is %s, want %s", row.target, row.path, got, row.want)
+		}
 	}
 }
 
