@@ -50,7 +50,7 @@ func DeriveKey(ctx context.Context, name string) string {
 	if run == nil {
 		return ""
 	}
-	return DerivedKey(run.hold.Lease.Key, name)
+	return DerivedKey(run.identity.record, name)
 }
 
 // DerivedKey returns the key that DeriveKey returns in the runs of a record, given the

@@ -14,9 +14,7 @@ func unrecorded(ctx context.Context, route *Route) context.Context {
 
 // unprotected is unrecorded under FailOpen: the request has its keys, by which a provider knows its retry.
 func unprotected(ctx context.Context, i *identity) context.Context {
-	keys := &Run{identity: i}
-	keys.hold.Lease.Key = i.record
-	return context.WithValue(unrecorded(ctx, i.route), runKey{}, keys)
+	return context.WithValue(unrecorded(ctx, i.route), runKey{}, &Run{identity: i})
 }
 
 // recorderOf returns the value of stepKey, or nil.

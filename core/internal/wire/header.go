@@ -134,8 +134,10 @@ func ResetHeader(h http.Header, o *Outer, changes storage.Header) {
 	ApplyHeader(changes, h, nil)
 }
 
-// HeaderOf returns the fields of a header that HTTP allows, sorted by name.
-func HeaderOf(h http.Header) storage.Header { return ValidFields(HeaderChanges(nil, new(Outer), h)) }
+// HeaderOf returns the fields of a header that HTTP allows, sorted by name. A length may be another body's.
+func HeaderOf(h http.Header) storage.Header {
+	return Without(HeaderChanges(nil, new(Outer), h), func(f storage.Field) bool { return !IsValidField(f) || f.Name == "Content-Length" })
+}
 
 // appendChanges appends the fields that turn the outer fields of a name into values.
 func appendChanges(changes, outer storage.Header, name string, values []string) storage.Header {
