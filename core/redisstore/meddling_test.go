@@ -157,6 +157,33 @@ func TestRenewalBeforeTheTakeOverWins(t *testing.T) {
 	})
 }
 
+// A renewal before any script of a take-over wins too, also before the one that replaces the claim.
+func TestRenewalBeforeEachScriptWins(t *testing.T) {
+	t.Parallel()
+	eachClaim(t, func(t *testing.T, claim func(string) storage.Claim) {
+		m, others, store, rdb := meddled(t)
+		for n := 1; ; n++ {
+			holder, scripts := abandoned(t, others, "key"), 0
+			m.script = func() {
+				if scripts++; scripts == n { // as a renewal does that writes the same value
+					must(t, rdb.PExpire(t.Context(), "oncekey:key", holder.Retain+time.Minute).Err())
+				}
+			}
+			c := claim("key")
+			c.TakeOver = true
+			lease, record, err := store.Acquire(t.Context(), c)
+			must(t, err)
+			if scripts < n {
+				return // the take-over has so many scripts
+			}
+			if record == nil || record.Attempt != 1 || record.Abandoned() {
+				t.Errorf("renewed before script %d, Acquire returned %+v and %+v, want attempt 1 in progress", n, lease, record)
+			}
+			must(t, rdb.FlushAll(t.Context()).Err())
+		}
+	})
+}
+
 func TestReleasedKeyThatCannotBeCaughtIsInProgress(t *testing.T) {
 	t.Parallel()
 	m, others, store, _ := meddled(t)
