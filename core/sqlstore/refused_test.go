@@ -185,3 +185,22 @@ func TestExamineOfRefusals(t *testing.T) {
 		}
 	})
 }
+
+// A trigger may drop what is written, without an error: no other caller is to blame.
+func TestTriggerThatDropsRows(t *testing.T) {
+	t.Parallel()
+	over(t, []setUp{postgresql, sqliteWAL}, func(t *testing.T, s setUp) {
+		store, db := s.open(t)
+		lease, drop := win(t, store, claim("running")), `BEGIN SELECT RAISE(IGNORE); END`
+		if s.database == "postgresql" {
+			execute(t, db, `CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$`)
+			drop = `EXECUTE FUNCTION nothing()`
+		}
+		for _, change := range []string{"INSERT", "UPDATE"} {
+			execute(t, db, fmt.Sprintf(`CREATE TRIGGER before_%[1]s BEFORE %[1]s ON oncekey_records FOR EACH ROW %[2]s`, change, drop))
+		}
+		_, _, err := store.Acquire(t.Context(), claim("new"))
+		fails(t, "Acquire", err, storage.ErrNotStorable, "a trigger or a rule")
+		fails(t, "Complete", store.Complete(t.Context(), lease, result("answer")), nil, "a trigger or a rule")
+	})
+}

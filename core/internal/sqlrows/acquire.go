@@ -3,6 +3,8 @@ package sqlrows
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/oncekey/oncekey/core/storage"
@@ -61,6 +63,7 @@ func (s *Records) Claim(ctx context.Context, c storage.Claim) (storage.Lease, *s
 		}
 		r = row
 	}
+	held := false
 	for range rounds {
 		var err error
 		if r == nil {
@@ -71,6 +74,7 @@ func (s *Records) Claim(ctx context.Context, c storage.Claim) (storage.Lease, *s
 		}
 		lease, open := first, true
 		if r != nil {
+			held = true
 			lease, open = r.claim(c)
 		}
 		if !open {
@@ -82,8 +86,20 @@ func (s *Records) Claim(ctx context.Context, c storage.Claim) (storage.Lease, *s
 		}
 		r = nil
 	}
-	// Other callers changed the key in every round.
-	return storage.Lease{}, &storage.Record{State: storage.InProgress, Fingerprint: c.Fingerprint, Digest: c.Digest, Attempt: 1, LeaseLeft: briefLease}, nil
+	found, err := unclaimed(&c, held)
+	return storage.Lease{}, found, err
+}
+
+// errNoRound is the error of a call whose rounds have all failed.
+var errNoRound = errors.New("no round could write the row: other callers changed it, a trigger or a rule of the table drops what is written, or a proxy leads reads to another server")
+
+// unclaimed is the end of a claim whose rounds have all failed: other callers changed the key in
+// each, or nobody had a row. That is no outage, so FailOpen runs nothing.
+func unclaimed(c *storage.Claim, held bool) (*storage.Record, error) {
+	if !held {
+		return nil, fmt.Errorf("%w: %w", storage.ErrNotStorable, errNoRound)
+	}
+	return &storage.Record{State: storage.InProgress, Fingerprint: c.Fingerprint, Digest: c.Digest, Attempt: 1, LeaseLeft: briefLease}, nil
 }
 
 // claimNew claims a key that has no row. It may return the row that the key has.

@@ -128,7 +128,7 @@ func (s *Records) restore(ctx context.Context, on Executor, l *storage.Lease, a 
 			return written, err
 		}
 	}
-	return false, errors.New("other callers changed the key in every round")
+	return false, errNoRound
 }
 
 // headIn is the statement that reads the head of a row for a decision.
