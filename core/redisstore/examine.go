@@ -76,7 +76,7 @@ func (e *examiner) connect(ctx context.Context) error {
 		}
 		return struct{}{}, nil
 	})
-	if e.info["redis_mode"] == "sentinel" {
+	if sentinel := "sentinel"; e.info["redis_mode"] == sentinel || e.info["server_mode"] == sentinel { // of Redis, and of Valkey
 		return errSentinel
 	}
 	if err == nil {

@@ -168,9 +168,11 @@ func TestExamineUnreachable(t *testing.T) {
 		}
 	}
 	judged(connect(t, server, func(options *redis.Options) { options.Username, options.Password = "app", "wrong" }), "WRONGPASS")
-	sentinel := connect(t, server, nil)
-	sentinel.AddHook(&edited{edit: editInfo("redis_mode:standalone", "redis_mode:sentinel")})
-	judged(sentinel, "NewFailoverClient")
+	for _, mode := range []string{"redis_mode:sentinel", "server_mode:sentinel"} {
+		sentinel := connect(t, server, nil)
+		sentinel.AddHook(&edited{edit: editInfo("redis_mode:standalone", mode)})
+		judged(sentinel, "NewFailoverClient")
+	}
 	server.Kill()
 	judged(rdb, "refused")
 }
