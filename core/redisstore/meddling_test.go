@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -157,31 +158,41 @@ func TestRenewalBeforeTheTakeOverWins(t *testing.T) {
 	})
 }
 
-// A renewal before any script of a take-over wins too, also before the one that replaces the claim.
+// A renewal before any script of a take-over or of an operator's decision wins too, also one that writes the same value.
 func TestRenewalBeforeEachScriptWins(t *testing.T) {
 	t.Parallel()
-	eachClaim(t, func(t *testing.T, claim func(string) storage.Claim) {
+	takesOver := func(c storage.Claim) func(*redisstore.Store) error {
+		c.TakeOver = true
+		return func(store *redisstore.Store) error {
+			_, record, err := store.Acquire(t.Context(), c)
+			if record != nil && record.Attempt == 1 && !record.Abandoned() {
+				return storage.ErrNotAbandoned
+			}
+			return err
+		}
+	}
+	for name, act := range map[string]func(*redisstore.Store) error{
+		"asks late": takesOver(claim("key")), "asks at once": takesOver(asksAtOnce("key")),
+		"settles": func(store *redisstore.Store) error { return store.Settle(t.Context(), "key", 1, storage.Happened) },
+	} {
 		m, others, store, rdb := meddled(t)
-		for n := 1; ; n++ {
+		for n, all := 1, 1; n <= all; n++ {
 			holder, scripts := abandoned(t, others, "key"), 0
 			m.script = func() {
-				if scripts++; scripts == n { // as a renewal does that writes the same value
+				if scripts++; scripts == n {
 					must(t, rdb.PExpire(t.Context(), "oncekey:key", holder.Retain+time.Minute).Err())
 				}
 			}
-			c := claim("key")
-			c.TakeOver = true
-			lease, record, err := store.Acquire(t.Context(), c)
-			must(t, err)
-			if scripts < n {
-				return // the take-over has so many scripts
-			}
-			if record == nil || record.Attempt != 1 || record.Abandoned() {
-				t.Errorf("renewed before script %d, Acquire returned %+v and %+v, want attempt 1 in progress", n, lease, record)
+			if err := act(store); !errors.Is(err, storage.ErrNotAbandoned) {
+				t.Errorf("%s: after a renewal before script %d the error is %v, want ErrNotAbandoned", name, n, err)
 			}
 			must(t, rdb.FlushAll(t.Context()).Err())
+			abandoned(t, others, "key")
+			m.script, all = func() { all++ }, 0
+			must(t, act(store))
+			must(t, rdb.FlushAll(t.Context()).Err())
 		}
-	})
+	}
 }
 
 func TestReleasedKeyThatCannotBeCaughtIsInProgress(t *testing.T) {

@@ -1,6 +1,7 @@
 package tieredstore_test
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"strings"
@@ -135,7 +136,7 @@ func TestReplacedResponseHasNoTimes(t *testing.T) {
 		res := result("old")
 		change(&res)
 		must(t, s.Complete(t.Context(), lease, res))
-		if r := s.replay(t); r.State != res.State || r.Status != res.Status || string(r.Body) != string(res.Body) || string(r.Sketch) != string(res.Sketch) ||
+		if r := s.replay(t); r.State != res.State || r.Status != res.Status || !bytes.Equal(r.Body, res.Body) || !bytes.Equal(r.Sketch, res.Sketch) ||
 			!slices.Equal(r.Header, res.Header) || r.Origin != origin || !r.Expires.IsZero() {
 			t.Errorf("the record is %+v, want the new response without an end", r)
 		}
