@@ -133,3 +133,24 @@ func fill(t *testing.T, store *redisstore.Store, count int, body string) {
 		must(t, store.Complete(t.Context(), win(t, store, claim(fmt.Sprintf("%064x", n))), result(body)))
 	}
 }
+
+// A key that is free again ends with its retention, and so does the response of one that has happened. Its own record is
+// remembered longer.
+func TestDecisionsEndWithTheRetention(t *testing.T) {
+	t.Parallel()
+	rdb := connect(t, redistest.Start(t), nil)
+	store := redisstore.New(rdb)
+	for confirmation, remembered := range map[storage.Confirmation]bool{storage.Happened: true, storage.DidNotHappen: false} {
+		c := asksAtOnce("key") // with a Remember
+		c.LockTTL = time.Millisecond
+		win(t, store, c)
+		eventually(t, func() bool { return find(t, store, claim("key")).Abandoned() })
+		must(t, store.Settle(t.Context(), "key", 1, confirmation))
+		for _, name := range rdb.Keys(t.Context(), "*").Val() {
+			if left := rdb.PTTL(t.Context(), name).Val(); left > c.Retain != (remembered && name == "oncekey:key") {
+				t.Errorf("after %q the key %s has %s left, with a Retain of %s", confirmation, name, left, c.Retain)
+			}
+		}
+		must(t, rdb.FlushAll(t.Context()).Err())
+	}
+}
