@@ -146,10 +146,9 @@ func TestDecisionsEndWithTheRetention(t *testing.T) {
 		win(t, store, c)
 		eventually(t, func() bool { return find(t, store, claim("key")).Abandoned() })
 		must(t, store.Settle(t.Context(), "key", 1, confirmation))
-		for _, name := range rdb.Keys(t.Context(), "*").Val() {
-			if left := rdb.PTTL(t.Context(), name).Val(); left > c.Retain != (remembered && name == "oncekey:key") {
-				t.Errorf("after %q the key %s has %s left, with a Retain of %s", confirmation, name, left, c.Retain)
-			}
+		key, response := rdb.PTTL(t.Context(), "oncekey:key").Val(), rdb.PTTL(t.Context(), "oncekey:{oncekey:key}:response").Val()
+		if key > c.Retain != remembered || key <= 0 || response > 0 != remembered || response > c.Retain {
+			t.Errorf("after %q the key has %s left and its response %s, with a Retain of %s", confirmation, key, response, c.Retain)
 		}
 		must(t, rdb.FlushAll(t.Context()).Err())
 	}
