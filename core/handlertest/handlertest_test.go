@@ -2,6 +2,7 @@ package handlertest_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"io"
 	"maps"
@@ -219,10 +220,18 @@ func TestPoliciesForUnknownOutcomes(t *testing.T) {
 	})
 }
 
-// Without protection the handler runs again.
-func TestFailOpenFails(t *testing.T) {
+// Without protection the handler runs again, which harms only where the provider gets no derived key.
+func TestFailOpen(t *testing.T) {
 	t.Parallel()
-	report := handlertest.Examine(t, paying(nethttp, bank.careful, policy.OnStoreError(policy.FailOpen)))
+	open := policy.OnStoreError(policy.FailOpen)
+	handlertest.Run(t, paying(nethttp, bank.careful, open))
+	report := handlertest.Examine(t, paying(nethttp, func(b bank, w http.ResponseWriter, r *http.Request) {
+		if _, leased := core.LeaseFrom(r.Context()); leased {
+			b.careful(w, r)
+			return
+		}
+		_, _ = b.charge(r.Context(), rand.Text())
+	}, open))
 	wantAdvice(t, report, "policy.OnStoreError(policy.FailClosed)")
 }
 

@@ -84,7 +84,7 @@ func TestRedisFrozen(t *testing.T) {
 	}
 	testkit.Equal(t, first.attempts()+second.attempts(), 1, "handlers that ran")
 	first.send(note()).expect(t, created) // its policy says FailOpen
-	unguarded := effect{Kind: "note", PID: first.Pid(), Text: "call back", User: "alice"}
+	unguarded := effect{Kind: "note", PID: first.Pid(), Text: "call back", User: "alice", Key: note().key}
 	f.expectEffects(chargeBy(first, earlier, 1), unguarded)
 	first.expectEvent("unprotected")
 
