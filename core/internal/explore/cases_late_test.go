@@ -190,6 +190,22 @@ var lateCases = []planned{
 		},
 	},
 	{
+		// A run cannot begin its transaction, and its key is given back late. Its request claims the key again, and runs beside
+		// another one: no response waits for the store.
+		name: "a request runs after its first settlement was late",
+		plan: Plan{
+			Policy:    with(func(p *Policy) { p.Transactional, p.Wait, p.Uncertain = true, 10*time.Second, []string{"201"} }),
+			Pods:      pods(1),
+			Unsettled: 1,
+			Requests: []Request{
+				{ID: 0, At: ms},
+				{ID: 1, At: 2 * ms, Handler: []Step{{Do: Sleep, For: 500 * ms}}},
+				{ID: 2, Key: 1, At: 150 * ms},
+			},
+			Calls: []CallFault{{Request: 1, Op: Begin, Mode: FailAfter}, {Request: 1, Op: Abandon, Mode: FailAfter}},
+		},
+	},
+	{
 		// While the release of a run hangs, an earlier claim of its request is given back once more.
 		// The process does not take that for the settlement, and the place ends with its lease.
 		name: "an earlier claim is given back while a release hangs",

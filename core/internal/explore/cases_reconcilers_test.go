@@ -1,6 +1,10 @@
 package explore
 
-import "time"
+import (
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+)
 
 // uncertain is a request that leaves its key abandoned.
 func uncertain(more ...Step) Request {
@@ -110,6 +114,24 @@ var reconcilerCases = []planned{
 			},
 			Reconcilers: []Reconciler{changed(patientReconciler(1, Truth), func(r *Reconciler) { r.After, r.MaxAttempts, r.For = ms, 3, 5*time.Second })},
 			Calls:       []CallFault{{Request: questionID, Op: Acquire, Mode: Late, For: 3200 * ms}},
+		},
+	},
+	{
+		// A late renewal brings back the record of a run whose key was released. Meanwhile another request had the key for a moment:
+		// the time before a question is that of the record.
+		name: "a question is about a record that a late renewal has brought back",
+		plan: Plan{
+			Policy: with(func(p *Policy) { p.StoreTimeout = 100 * ms }),
+			Pods:   pods(1),
+			Limit:  core.ScopeLimit{InFlight: 1, PerMinute: 1},
+			Requests: []Request{
+				{At: 50 * ms, Handler: []Step{{Do: Sleep, For: 900 * ms}, {Do: MarkRetryable}}},
+				{ID: 1, At: time.Second},
+			},
+			Reconcilers: []Reconciler{changed(patientReconciler(0, Truth), func(r *Reconciler) {
+				r.From, r.For, r.After, r.Search = time.Second, 20*time.Second, 3900*ms, 300*ms
+			})},
+			Calls: []CallFault{{Op: Extend, N: 1, Mode: Late, For: 600 * ms}},
 		},
 	},
 }

@@ -68,8 +68,8 @@ func (j *judge) question(r *run) {
 
 func (j *judge) reconcilerOf(r *run) *Reconciler { return &j.plan.Reconcilers[r.inquiry.reconciler] }
 
-// askedEarly: a question comes After the claim of a run, and later than Backoff after the
-// claim of a question. After MaxAttempts there is none.
+// askedEarly: a question comes After the claim of the run whose record it takes over, and later than Backoff
+// after the claim of a question. After MaxAttempts there is none.
 func (j *judge) askedEarly(r *run, grant *Fact) {
 	options := j.reconcilerOf(r)
 	if r.inquiry.asked.Attempt >= options.MaxAttempts {
@@ -82,7 +82,8 @@ func (j *judge) askedEarly(r *run, grant *Fact) {
 	var claimed *Fact
 	for _, other := range j.order {
 		for _, g := range other.grants {
-			if other.key == r.key && g.Attempt == grant.Attempt-1 && g.At < grant.At && (claimed == nil || g.At > claimed.At) {
+			isTaken := grant.Source < 0 || grant.Source == other.id // a late renewal may bring an older run's record back
+			if isTaken && other.key == r.key && g.Attempt == grant.Attempt-1 && g.At < grant.At && (claimed == nil || g.At > claimed.At) {
 				before, claimed = other, g
 			}
 		}

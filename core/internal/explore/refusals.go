@@ -110,7 +110,7 @@ func (j *judge) unsettled(r *run) {
 		return
 	}
 	for _, other := range j.order {
-		waits := other.deferred > 0 && other.deferred < r.sent.At && (other.endedAt == 0 || other.endedAt > r.started.At)
+		waits := other.deferred > 0 && other.deferred < r.sent.At && (other.lateEnd == 0 || other.lateEnd > r.started.At)
 		if waits && other.pod == r.pod {
 			waiting++
 		}

@@ -38,6 +38,8 @@ type run struct {
 	endedAt   time.Duration // of the last settlement event
 	executes  bool
 	deferred  time.Duration // when the settlement was deferred to the background
+	lateOf    uint64        // the attempt whose settlement that is: the request may claim its key again
+	lateEnd   time.Duration // when that settlement ended, or zero
 	nested    []*Fact       // effects inside core.Do
 
 	calls      []storeCall
@@ -207,6 +209,9 @@ func (r *run) observed(f *Fact) {
 	defer func() {
 		if r.ended > before {
 			r.endedAt = f.At
+			if f.Attempt == 0 || f.Attempt == r.lateOf {
+				r.lateEnd = f.At
+			}
 		}
 	}()
 	switch f.Text {
@@ -218,7 +223,7 @@ func (r *run) observed(f *Fact) {
 			r.lost = f
 		}
 	case "settle_deferred":
-		r.deferred = f.At
+		r.deferred, r.lateOf, r.lateEnd = f.At, f.Attempt, 0
 	case "store_error":
 		if r.deferred > 0 { // the deferred settlement has ended
 			r.ended++
