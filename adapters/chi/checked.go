@@ -124,8 +124,8 @@ func (c *checks) begin(known *routers, begun []*checks) []*checks {
 	c.wrapIn(c.root, "")
 	for row := range c.by.cover.Rows {
 		c.partial = c.partial || c.wrapped[row] == nil
-		add := func() { c.hidden.Method(row.Method, row.Pattern, http.NotFoundHandler()) }
-		_ = declared.Try(new(policy.Declaration), add) // no router has a pattern that chi refuses
+		// No router has a pattern that chi refuses.
+		_ = declared.Try(new(policy.Declaration), func() { c.hidden.Method(row.Method, row.Pattern, http.NotFoundHandler()) })
 	}
 	begun = append(begun, c)
 	for _, covers := range known.shadowed[c.by] {

@@ -184,11 +184,14 @@ func (h *guarded) predict(routing *chi.Context, known *routers, all *checks, met
 	if len(candidates) == 0 && h.cover.Route != nil {
 		return h.cover.Route, "" // an unknown path, or inner middleware rewrites the path
 	}
-	key := declared.Key{Method: method, Pattern: routes.Find(all.hidden, method, routes.Prefix(routing)+routes.PathBelow(routing, r))}
-	if len(candidates) == 0 && !known.guardsInside(h.guarding, key) || len(candidates) > 0 && !known.routes[key] && strings.HasSuffix(candidates[0], "*") {
-		return h.cover.Rows[key], key.Pattern
+	if len(candidates) > 0 && !strings.HasSuffix(candidates[0], "*") {
+		return nil, ""
 	}
-	return nil, ""
+	key := declared.Key{Method: method, Pattern: routes.Find(all.hidden, method, routes.Prefix(routing)+routes.PathBelow(routing, r))}
+	if len(candidates) > 0 && known.routes[key] || len(candidates) == 0 && known.guardsInside(h.guarding, key) {
+		return nil, ""
+	}
+	return h.cover.Rows[key], key.Pattern
 }
 
 // named sets r.Pattern, where the engine reads the route's pattern. With a policy on
