@@ -5,18 +5,21 @@ import (
 	"encoding/hex"
 	"errors"
 	"runtime/debug"
+	"sync"
 
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/internal/frame"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
+var thisBuild = sync.OnceValues(debug.ReadBuildInfo)
+
 // programOf stands in records for the service, or for the program where that has no name: a short
 // hash of the name, or of the path of the main package, or "" where the build does not know the
 // path. It is no part of a storage key, so a program that is renamed keeps its keys.
 func programOf(service string) string {
 	kind, name := "service", service
-	if build, known := debug.ReadBuildInfo(); service == "" && known {
+	if build, known := thisBuild(); service == "" && known {
 		kind, name = "program", build.Path
 	}
 	if name == "" {
