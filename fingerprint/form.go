@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/hex"
 	"slices"
-	"strings"
 )
 
 // maxPairs is the largest number of pairs that are sorted, the default limit of net/url.
@@ -27,7 +26,7 @@ func (b *builder) form(source []byte) bool {
 	b.draft.folds = false // parsers of forms do not fold names
 	group := b.draft.begin(len(b.draft.text))
 	text := bytes.TrimLeft(source, " \t\r\n")
-	if b.spelled = len(text) > 0 && strings.IndexByte(`{["<`, text[0]) >= 0; b.spelled {
+	if b.spelled = bytes.ContainsAny(text[:min(1, len(text))], `{["<`); b.spelled {
 		b.pair(&group, source, nil)
 		source = nil
 	}

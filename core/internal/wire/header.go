@@ -136,7 +136,7 @@ func ResetHeader(h http.Header, o *Outer, changes storage.Header) {
 
 // HeaderOf returns the fields of a header that HTTP allows, sorted by name. A length may be another body's.
 func HeaderOf(h http.Header) storage.Header {
-	return Without(HeaderChanges(nil, new(Outer), h), func(f storage.Field) bool { return !IsValidField(f) || f.Name == "Content-Length" })
+	return ValidFields(Without(HeaderChanges(nil, new(Outer), h), func(f storage.Field) bool { return f.Name == "Content-Length" }))
 }
 
 // appendChanges appends the fields that turn the outer fields of a name into values.
