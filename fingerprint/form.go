@@ -69,10 +69,10 @@ func appendComponent(dst, component []byte, wellFormed bool) []byte {
 	return appendFrame(append(dst, kind), component)
 }
 
-// decode undoes form encoding. It returns a component with a malformed escape as
-// spelled. The result is valid until the next call.
+// decode undoes form encoding. It returns a component with a malformed escape or a
+// semicolon as spelled: net/url reads neither. The result is valid until the next call.
 func (b *builder) decode(spelled []byte) (decoded []byte, wellFormed bool) {
-	if b.spelled || bytes.IndexByte(spelled, '%') < 0 && bytes.IndexByte(spelled, '+') < 0 {
+	if b.spelled || !bytes.ContainsAny(spelled, "%+;") {
 		return spelled, true
 	}
 	b.decoded = b.decoded[:0]
@@ -81,8 +81,8 @@ func (b *builder) decode(spelled []byte) (decoded []byte, wellFormed bool) {
 		switch char[0] {
 		case '+':
 			char[0] = ' '
-		case '%':
-			if n, err := hex.Decode(char[:], spelled[at+1:min(at+3, len(spelled))]); n == 0 || err != nil {
+		case '%', ';':
+			if n, err := hex.Decode(char[:], spelled[at+1:min(at+3, len(spelled))]); n == 0 || err != nil || spelled[at] == ';' {
 				return spelled, false
 			}
 			at += 2

@@ -29,6 +29,8 @@ func TestForm(t *testing.T) {
 		{"none", "", "&", true},
 		{"case", "a=1", "A=1", false},
 		{"semicolon", "a=1;b=2", "a=1&b=2", false},
+		{"escaped semicolon", "a=1;b", "a=1%3Bb", false},
+		{"escaped semicolon in a name", "a;b=1", "a%3Bb=1", false},
 		{"malformed value", "a=%zz", "a=%25zz", false},
 		{"malformed name", "%zz=1", "%25zz=1", false},
 		{"two malformed values", "a=%zz", "a=%zy", false},
