@@ -41,7 +41,7 @@ type Found struct {
 // not as expected. A column that the store does not know must need no value.
 func (t *Table) Prove(name string, found []Found) error {
 	if len(found) == 0 {
-		return fmt.Errorf("%w: table %s has no columns that this role can see", storage.ErrNotStorable, name)
+		return fmt.Errorf("%w: table %s is missing, or this role cannot see its columns; if it was dropped, drop %[2]s_migrations too, and migrate again", storage.ErrNotStorable, name)
 	}
 	var faults []string
 	for _, want := range t.Columns {
