@@ -19,7 +19,7 @@ import (
 // errOtherGoroutine refuses a policy behind middleware that runs the chain on another
 // goroutine.
 var errOtherGoroutine = errors.New("idemgin: middleware outside this policy runs the handlers on another goroutine, as gin-contrib/timeout does, " +
-	"and gin reuses the context of running handlers: limit the handler with policy.MaxRun, or put http.TimeoutHandler around the gin engine")
+	"and gin reuses the context of running handlers: limit the handler with policy.MaxRun, or put http.TimeoutHandler around the gin engine; or a test calls HandleContext: call ServeHTTP there")
 
 // ginFunction is a function of gin that isCalling searches in the call stack.
 type ginFunction struct {

@@ -3,9 +3,14 @@ package idemgin
 import (
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/gin-gonic/gin"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // gin's engine is found however deep it is, in any order, and not on another goroutine.
@@ -31,5 +36,19 @@ func TestOwnsContextAtAnyDepth(t *testing.T) {
 		if !here || elsewhere {
 			t.Errorf("behind %d middlewares: the handler's goroutine owns its context %t, another one %t, want true and false", depth, here, elsewhere)
 		}
+	}
+}
+
+// A test may call HandleContext itself: the refusal says what to call.
+func TestHandleContextWithoutServeHTTP(t *testing.T) {
+	t.Parallel()
+	engine, err := core.New(memstore.New(), core.SharedScope)
+	testkit.Must(t, err)
+	response := httptest.NewRecorder()
+	c, router := gin.CreateTestContext(response)
+	router.POST("/", New(engine).Policy(), func(*gin.Context) { t.Error("a handler has run") })
+	c.Request = httptest.NewRequest(http.MethodPost, "/", nil)
+	if router.HandleContext(c); !strings.Contains(response.Body.String(), "a test calls HandleContext: call ServeHTTP") {
+		t.Errorf("the response is %d %s", response.Code, response.Body)
 	}
 }
