@@ -131,6 +131,10 @@ var groups = map[string]func(*core.Engine) (http.Handler, error){
 			r.Post("/files/*", created)
 			r.Route("/orders", func(r chi.Router) { r.With(guard.Policy()).Post("/{id}", created) })
 		})
+		r.Route("/v2", func(r chi.Router) {
+			r.Use(guard.Policy())
+			r.Post("/payments", created)
+		})
 		return r, idemchi.Mount(r, guard, struct {
 			Mounted http.HandlerFunc `route:"POST /v1/mounted/" idempotency:""`
 			Refund  http.HandlerFunc `route:"POST /v1/refunds:all" idempotency:""`
@@ -143,6 +147,7 @@ var groups = map[string]func(*core.Engine) (http.Handler, error){
 		guarded.POST("/payments", handler)
 		guarded.POST("/files/*rest", handler)
 		guarded.POST("/orders/:id", guard.Policy(), handler)
+		r.Group("/v2", guard.Policy()).POST("/payments", handler)
 		return r, idemgin.Mount(v1, guard, struct {
 			Mounted gin.HandlerFunc `route:"POST /mounted/" idempotency:""`
 			Refund  gin.HandlerFunc `route:"POST /refunds\\:all" idempotency:""`
@@ -166,7 +171,7 @@ func TestEndpointsOfMountedGroups(t *testing.T) {
 				mux.Handle("/", router)
 				return mux
 			})
-			for _, path := range []string{"/v1/payments", "/v1/files/a/b", "/v1/orders/7", "/v1/mounted/", "/v1/refunds:all"} {
+			for _, path := range []string{"/v1/payments", "/v1/files/a/b", "/v1/orders/7", "/v2/payments", "/v1/mounted/", "/v1/refunds:all"} {
 				for _, sent := range []*http.Request{post(path, "", amount), post(path, "k", amount), post(path, "k", amount), post(path, "k", "{}")} {
 					s.do(sent)
 				}
@@ -176,8 +181,8 @@ func TestEndpointsOfMountedGroups(t *testing.T) {
 				got = append(got, fmt.Sprint(route.Endpoints()))
 			}
 			want := map[string][]string{
-				"chi": {"[POST /v1/payments POST /v1/files/*]", "[POST /v1/orders/{id}]", "[POST /v1/mounted]", "[POST /v1/refunds:all]"},
-				"gin": {"[POST /v1/payments POST /v1/files/*rest]", "[POST /v1/orders/:id]", "[POST /v1/mounted/]", "[POST /v1/refunds:all]"},
+				"chi": {"[POST /v1/payments POST /v1/files/*]", "[POST /v1/orders/{id}]", "[POST /v2/payments]", "[POST /v1/mounted]", "[POST /v1/refunds:all]"},
+				"gin": {"[POST /v1/payments POST /v1/files/*rest]", "[POST /v1/orders/:id]", "[POST /v2/payments]", "[POST /v1/mounted/]", "[POST /v1/refunds:all]"},
 			}[name]
 			testkit.EqualSlices(t, got, want, "the endpoints")
 		})

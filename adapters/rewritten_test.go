@@ -3,6 +3,7 @@ package adapters_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -193,6 +194,13 @@ func TestRouterMountedTwice(t *testing.T) {
 			root.With(guard.Table(tableOf(t, policy.Row("POST /a/payments")))).Mount("/a", shared)
 			root.Mount("/b", shared)
 		},
+		"with and without a table, in a router below": func(t *testing.T, root *chi.Mux, shared chi.Router, guard *idemchi.Guard) {
+			t.Helper()
+			root.Route("/", func(r chi.Router) {
+				r.With(guard.Table(tableOf(t, policy.Row("POST /a/payments")))).Mount("/a", shared)
+			})
+			root.Mount("/b", shared)
+		},
 		"with and without a policy": func(_ *testing.T, root *chi.Mux, shared chi.Router, guard *idemchi.Guard) {
 			shared.With(guard.Policy(policy.TTLHours(48))).Post("/refunds", created)
 			root.With(guard.Policy()).Mount("/a", shared)
@@ -236,7 +244,7 @@ func TestHandlersAreReplacedOnce(t *testing.T) {
 		"two tables": func(t *testing.T, r, below chi.Router, guard *idemchi.Guard) {
 			t.Helper()
 			r.Use(guard.Table(tableOf(t, policy.Row("POST /payments"))))
-			below.Use(guard.Table(tableOf(t, policy.Row("POST /v1/payments"))))
+			below.Use(guard.Table(tableOf(t, policy.Row("POST /v1/payments"))), chimiddleware.URLFormat)
 		},
 		"a policy and a table": func(t *testing.T, r, below chi.Router, guard *idemchi.Guard) {
 			t.Helper()
@@ -262,6 +270,10 @@ func TestHandlersAreReplacedOnce(t *testing.T) {
 		first := below.Routes()[0].Handlers[http.MethodPost]
 		s.runsAgain(post("/v1/payments", "k", amount))
 		s.replays(post("/v1/payments", "k", amount))
+		if strings.HasSuffix(t.Name(), "two_tables") {
+			s.runsAgain(post("/v1/payments.json", "k", amount))
+			s.replays(post("/v1/payments.json", "k", amount))
+		}
 		if later := below.Routes()[0].Handlers[http.MethodPost]; fmt.Sprintf("%p", later) != fmt.Sprintf("%p", first) {
 			t.Errorf("the handler %T is replaced again", first)
 		}

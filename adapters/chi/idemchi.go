@@ -195,17 +195,11 @@ func (h *guarded) predict(routing *chi.Context, known *routers, all *checks, met
 }
 
 // named sets r.Pattern, where the engine reads the route's pattern. With a policy on
-// the router, chi finds the route only after the guard has begun. Otherwise named
-// reads the pattern first, because chi reuses its context when outer middleware such
-// as http.TimeoutHandler does not wait for the handler.
+// the router, chi finds the route only after the guard has begun, and may set the pattern
+// of a copy, which inner middleware has made.
 func named(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		routing := chi.RouteContext(r.Context())
-		switch {
-		case routing == nil:
-		case routes.IsFound(routing):
-			r.Pattern = routing.RoutePattern()
-		default:
+		if routing := chi.RouteContext(r.Context()); routing != nil && !routes.IsFound(routing) {
 			defer func() { r.Pattern = routing.RoutePattern() }()
 		}
 		next.ServeHTTP(w, r)
