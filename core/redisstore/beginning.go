@@ -16,9 +16,9 @@ import (
 const beginning = 1024
 
 // candidates returns the keys whose records may be in a wanted state.
-func (l *listing) candidates(ctx context.Context, keys []string) ([]string, error) {
+func (l *listing) candidates(ctx context.Context, keys []string) []string {
 	if len(keys) == 0 || !l.filter.Abandoned && len(l.filter.States) == 0 {
-		return keys, nil
+		return keys
 	}
 	pipeline := l.store.client.Pipeline()
 	heads := make([]*redis.StringCmd, len(keys))
@@ -28,14 +28,11 @@ func (l *listing) candidates(ctx context.Context, keys []string) ([]string, erro
 	exec(ctx, pipeline)
 	candidates := keys[:0]
 	for i, head := range heads {
-		if err := head.Err(); err != nil && !redis.HasErrorPrefix(err, "WRONGTYPE") {
-			return nil, err
-		}
-		if head.Err() != nil || l.mayMatch(head.Val()) {
+		if head.Err() != nil || l.mayMatch(head.Val()) { // read meets the error again, or finds the value
 			candidates = append(candidates, keys[i])
 		}
 	}
-	return candidates, nil
+	return candidates
 }
 
 // mayMatch reports whether the record of a value may be in a wanted state, by the

@@ -43,7 +43,7 @@ func (e *edited) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 func editInfo(old, edited string) func(redis.Cmder) {
 	return func(command redis.Cmder) {
-		if text, is := command.(*redis.StringCmd); is && command.Name() == "info" {
+		if text, is := command.(*redis.StringCmd); is && strings.HasSuffix(command.FullName(), "info") {
 			text.SetVal(strings.ReplaceAll(text.Val(), old, edited))
 		}
 	}
@@ -93,7 +93,7 @@ func TestExamineFindsWrongSettings(t *testing.T) {
 		{name: "a second on disk", prepare: config("appendfsync", "everysec"), check: "persistence", grade: storage.Look, texts: []string{"everysec"}},
 		{name: "no disk", prepare: config("appendonly", "no"), check: "persistence", grade: storage.Mend, texts: []string{"appendonly yes"}},
 		{name: "too few replicas", options: []redisstore.Option{redisstore.WaitReplicas(1, 10*time.Millisecond)}, check: "replication", grade: storage.Mend, texts: []string{"WaitReplicas 1"}},
-		{name: "no wait", edit: editInfo("connected_slaves:0", "connected_slaves:2"), check: "replication", grade: storage.Look, texts: []string{"2 replicas"}},
+		{name: "no wait", edit: editInfo("connected_slaves:0", "connected_slaves:1"), check: "replication", grade: storage.Look, texts: []string{"1 replicas"}},
 		{name: "other clocks", edit: func(command redis.Cmder) {
 			if at, is := command.(*redis.TimeCmd); is {
 				at.SetVal(at.Val().Add(time.Hour))
@@ -148,10 +148,13 @@ func TestExamineNamesRights(t *testing.T) {
 
 func TestExamineCluster(t *testing.T) {
 	t.Parallel()
-	findings := examined(t, redisstore.New(startCluster(t)))
+	rdb := startCluster(t)
+	findings := examined(t, redisstore.New(rdb))
 	wantFinding(t, findings, "cluster", storage.Good, "16384 of 16384")
 	wantFinding(t, findings, "canary", storage.Good, "replayed")
 	wantFinding(t, findings, "client", storage.Look, "ContextTimeoutEnabled")
+	rdb.AddHook(&edited{edit: editInfo("cluster_slots_ok:16384", "cluster_slots_ok:16383")})
+	wantFinding(t, examined(t, redisstore.New(rdb)), "cluster", storage.Mend, "16383 of 16384")
 }
 
 // Of a server that is down, or that refuses the password, only the connection is judged.

@@ -136,11 +136,7 @@ func (l *listing) round(ctx context.Context) (full bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	looked := len(keys)
-	if keys, err = l.candidates(ctx, keys); err != nil {
-		return false, err
-	}
-	found, err := l.read(ctx, keys)
+	found, err := l.read(ctx, l.candidates(ctx, keys))
 	if err != nil {
 		return false, err
 	}
@@ -153,7 +149,7 @@ func (l *listing) round(ctx context.Context) (full bool, err error) {
 		l.at.Pending = append(l.at.Pending, []byte(entry.Key))
 	}
 	l.entries = append(l.entries, found[:min(free, len(found))]...)
-	l.budget.Looked += looked
+	l.budget.Looked += len(keys)
 	return false, nil
 }
 

@@ -193,7 +193,7 @@ func TestScopesRefuseABrace(t *testing.T) {
 	if !storage.Limits(store) || store.Check(t.Context()) == nil {
 		t.Error("Check of a store that is to count returned nil")
 	}
-	tagged := redisstore.New(connect(t, redistest.Start(t), nil), redisstore.Prefix("{shop}:"))
+	tagged := redisstore.New(connect(t, redistest.Start(t), nil), redisstore.Prefix("{s}:"))
 	if _, err := tagged.Admit(t.Context(), aPlace(), time.Minute, oneKey); err != nil {
 		t.Error(err)
 	}
