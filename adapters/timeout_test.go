@@ -100,7 +100,8 @@ func limitings(handler gin.HandlerFunc) map[string]func(*idemgin.Guard, *gin.Eng
 	}
 	if !testkit.RaceDetector { // gin's own Next reads the context that gin reuses
 		all["in the chain"] = func(g *idemgin.Guard, e *gin.Engine) {
-			e.POST("/payments", inTime((*gin.Context).Next), g.Handle(handler))
+			pause := func(*gin.Context) { time.Sleep(3 * time.Millisecond) } //nolint:forbidigo // in a bubble
+			e.POST("/payments", pause, inTime((*gin.Context).Next), g.Handle(handler))
 		}
 	}
 	return all
@@ -131,6 +132,8 @@ func TestTimeoutOutsideOnASharedContext(t *testing.T) {
 			}
 			synctest.Test(t, func(t *testing.T) {
 				s := startGin(t, mount)
+				s.do(payment("k6")) // is late, and ends while the next request has its context
+				s.gets(s.do(payment("k3")), http.StatusCreated)
 				var late atomic.Int64
 				testkit.Concurrently(operations, func(n int) { late.Add(s.finishes(n)) })
 				for n := range operations {

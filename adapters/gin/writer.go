@@ -124,9 +124,8 @@ func (w *writer) writeNoRoute() {
 	case http.StatusMethodNotAllowed:
 		w.Header()["Content-Type"] = []string{gin.MIMEPlain}
 		_, _ = w.WriteString("405 method not allowed")
-	default:
-		w.WriteHeaderNow()
 	}
+	w.WriteHeaderNow()
 }
 
 func (w *writer) Flush() {
