@@ -33,11 +33,17 @@ func overOwnServer(
 	})
 }
 
-// Case 19: a server that was killed comes back with all it has acknowledged.
+// Case 19: a server that was killed comes back with all it has acknowledged. Case 95: that it is
+// gone is no refusal of a large response.
 func TestKilledServer(t *testing.T) {
 	t.Parallel()
 	overOwnServer(t, ofMySQL, nil, func(t *testing.T, server ownServer, store *sqlstore.Store, _ *sql.DB) {
 		testkit.SurvivesKill(t, store, server)
+		lease := win(t, store, claim("large"))
+		server.Kill()
+		if err := store.Complete(t.Context(), lease, large(100_000)); err == nil || errors.Is(err, storage.ErrNotStorable) {
+			t.Errorf("Complete at a server that is gone returned %v", err)
+		}
 	})
 }
 
