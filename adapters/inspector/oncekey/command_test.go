@@ -38,7 +38,7 @@ func said(t *testing.T, args ...string) (text string, code int) {
 func TestWrongUse(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct{ args, says string }{
-		{"", "expected one of"},
+		{"", "forget\", ... (see --help)"},
 		{"shout", "unexpected argument shout"},
 		{"list -o xml", "--output"},
 		{"list --state lost", "--state"},

@@ -115,7 +115,9 @@ func run(ctx context.Context, args []string, w world) (code int) {
 	defer func() { code = p.end(code) }()
 	parser := parserOf(&line, p.world)
 	parsed, err := parser.Parse(args)
-	if err == nil && line.Place.Timeout < 0 { // for a client of HTTP that is no limit
+	if err != nil {
+		err = fmt.Errorf("%w (see --help)", err)
+	} else if line.Place.Timeout < 0 { // for a client of HTTP that is no limit
 		err = usage("--timeout %s: give a positive time, such as 30s", line.Place.Timeout)
 	}
 	if err != nil {
