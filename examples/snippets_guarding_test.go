@@ -125,7 +125,7 @@ func TestOnRPC(t *testing.T) {
 	testkit.Must(t, err)
 	guard, err := idemgrpc.New(engine, table)
 	if err != nil {
-		t.Fatal(err)
+		panic(err)
 	}
 	server := grpc.NewServer(grpc.ChainUnaryInterceptor(recovery, authenticate, guard.Intercept))
 	if report := guard.Audit(server); report.Err() == nil {
