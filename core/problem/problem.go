@@ -103,7 +103,7 @@ var kinds = map[string]struct {
 	retryAfter time.Duration
 }{
 	PrincipalMissing: {http.StatusUnauthorized, "Principal missing", "Authenticate to use an Idempotency-Key.", 0},
-	KeyMissing:       {http.StatusBadRequest, "Idempotency-Key missing", "Send an Idempotency-Key header that is new for every operation and the same for every retry of it.", 0},
+	KeyMissing:       {http.StatusBadRequest, "Idempotency-Key missing", "Send the header Idempotency-Key, new for every operation and the same for every retry of it.", 0},
 	KeyInvalid:       {http.StatusBadRequest, "Idempotency-Key invalid", "Send one key of 1 to 255 visible ASCII characters, such as a random UUID.", 0},
 	BodyTooLarge:     {http.StatusRequestEntityTooLarge, "Request body too large", "Send a smaller request body.", 0},
 	BodyUnreadable:   {http.StatusBadRequest, "Request body unreadable", "Send the request again with its whole body.", 0},
