@@ -252,8 +252,8 @@ func TestLint(t *testing.T) {
 func TestMigrationsArePrinted(t *testing.T) {
 	t.Parallel()
 	text, code := said(t, "migrate", "--print-sql", "--table", "shop.records")
-	if code != exitDone || !strings.HasPrefix(text, "-- version 1: ") || !strings.Contains(text, "shop.records") {
-		t.Errorf("exit code %d and\n%.300s\nwant the SQL of version 1 in the schema shop", code, text)
+	if code != exitDone || !strings.HasPrefix(text, "-- version 1: ") || !strings.Contains(text, "shop.records") || strings.Contains(text, `\t`) {
+		t.Errorf("exit code %d and\n%.300s\nwant the SQL of version 1 in the schema shop, as psql takes it", code, text)
 	}
 	if text, code := said(t, "migrate", "--print-sql", "-o", "json"); code != exitDone || !strings.Contains(text, `"sql": `) {
 		t.Errorf("exit code %d and\n%.300s\nwant JSON", code, text)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -175,7 +176,8 @@ func (p *printer) steps(steps []pgstore.Migration, withSQL bool) error {
 	}
 	for _, step := range steps {
 		if withSQL {
-			fmt.Fprintf(p.out, "-- version %d: %s\nBEGIN;\n%s\nCOMMIT;\n\n", step.Version, step.Name, step.SQL) // has lines of its own
+			fmt.Fprintf(p.out, "-- version %d: %s\nBEGIN;\n%s\nCOMMIT;\n\n", step.Version, step.Name,
+				strings.ReplaceAll(step.SQL, "\t", "    ")) // has lines of its own, and a terminal gets a tab as \t
 		} else {
 			p.line("missing: version %d, %s", step.Version, step.Name)
 		}
