@@ -4,7 +4,7 @@
 //	engine, err := core.New(memstore.New(), core.ScopeBy(userID), core.WithService("shop"))
 //	mux.Handle("POST /payments", engine.Handler(pay, policy.TTLHours(48)))
 //
-// Routers have adapters: adapters/chi and adapters/gin. Stores are the sibling
+// Routers and protocols have adapters: adapters/chi, gin, grpc, connect and mcp. Stores are the sibling
 // folders. core/memstore is embedded in the process. core/redisstore is shared by
 // the processes of a service. core/pgstore keeps records in PostgreSQL, where a
 // handler can write in one transaction with its response. core/sqlstore does so in other
