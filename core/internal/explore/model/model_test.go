@@ -3,17 +3,22 @@ package model
 
 import (
 	"context"
+	_ "embed"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/oncekey/oncekey/internal/testkit"
 	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
 )
+
+// model is part of the program: go test keeps a result while its program is the same, but not if it reads a file that is newer,
+// as all files of a new clone are. For the same reason the program has no part of the library.
+//
+//go:embed lease.pml
+var model []byte
 
 // timeout bounds one search. The longest takes seconds on a free processor, and minutes on a busy one.
 const timeout = 20 * time.Minute
@@ -91,7 +96,7 @@ func TestMutants(t *testing.T)  { t.Parallel(); checkAll(t, mutants) }
 
 func checkAll(t *testing.T, searches []search) {
 	t.Helper()
-	model := load(t)
+	needPrograms(t)
 	for _, s := range searches {
 		name := s.name
 		if name == "" {
@@ -99,29 +104,27 @@ func checkAll(t *testing.T, searches []search) {
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s.check(t, model)
+			s.check(t)
 		})
 	}
 }
 
-// load returns the model's file. It skips the test on a machine without Spin.
-func load(t *testing.T) string {
+// needPrograms skips the test on a machine without Spin.
+func needPrograms(t *testing.T) {
 	t.Helper()
 	for _, program := range []string{"spin", "gcc"} {
 		if _, err := exec.LookPath(program); err != nil {
 			serverproc.Missing(t, "the model of the lease needs "+program+": install the package "+program)
 		}
 	}
-	_, here, _, _ := runtime.Caller(0)
-	model, err := os.ReadFile(filepath.Join(filepath.Dir(here), "lease.pml"))
-	testkit.Must(t, err)
-	return string(model)
 }
 
-func (s *search) check(t *testing.T, model string) {
+func (s *search) check(t *testing.T) {
 	t.Helper()
 	directory := t.TempDir()
-	testkit.Must(t, os.WriteFile(filepath.Join(directory, "lease.pml"), []byte(model), 0o600))
+	if err := os.WriteFile(filepath.Join(directory, "lease.pml"), model, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	generate := []string{"-a"}
 	for flag := range strings.FieldsSeq(s.flags) {
 		generate = append(generate, "-D"+flag)
