@@ -30,6 +30,7 @@ func longHeaders(size int) map[string]string {
 // Case 61: a header of a megabyte is not parsed, because parsing makes garbage for
 // each parameter. The header counts byte by byte.
 func TestLongContentTypeIsNotParsed(t *testing.T) { //nolint:paralleltest // others would allocate in between
+	testkit.NeedsNoRaceDetector(t)
 	for name, parameters := range longHeaders(1 << 20) {
 		for _, media := range []string{"application/json", "text/plain", "multipart/form-data; boundary=b"} {
 			r := fingerprint.Request{ContentType: media + parameters, Body: []byte(`{"a":1}`)}
@@ -47,6 +48,7 @@ func TestLongContentTypeIsNotParsed(t *testing.T) { //nolint:paralleltest // oth
 
 // Case 61: the same within a form.
 func TestLongHeadersOfPartsAreNotParsed(t *testing.T) { //nolint:paralleltest // others would allocate in between
+	testkit.NeedsNoRaceDetector(t)
 	for name, parameters := range longHeaders(1 << 20) {
 		for _, header := range []string{"Content-Disposition: form-data; name=a", "Content-Disposition: form-data; name=a\r\nContent-Type: text/plain"} {
 			r := multipartRequest("--b\r\n" + header + parameters + "\r\n\r\nvalue\r\n")
@@ -59,6 +61,7 @@ func TestLongHeadersOfPartsAreNotParsed(t *testing.T) { //nolint:paralleltest //
 
 // Case 61: many long headers cost no more than one header over the limit.
 func TestHeadersOfAllPartsAreBounded(t *testing.T) { //nolint:paralleltest // others would allocate in between
+	testkit.NeedsNoRaceDetector(t)
 	for name, parameters := range longHeaders(4000) {
 		part := "--b\r\nContent-Disposition: form-data; name=a" + parameters + "\r\n\r\n\r\n"
 		few, many := multipartRequest(strings.Repeat(part, 32)), multipartRequest(strings.Repeat(part, 256))

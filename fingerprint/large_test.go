@@ -33,6 +33,7 @@ func tree(out *strings.Builder, depth, leaf int, order func(names []string)) {
 // fingerprint and the sketch are those of the sorted document.
 func TestLargeDocumentsOutOfOrder(t *testing.T) {
 	t.Parallel()
+	testkit.NeedsNoRaceDetector(t)
 	g := newGenerator(87)
 	for _, test := range []struct{ depth, leaf int }{
 		{1, 20_000}, {2, 10}, {2, 1200}, {2, 1400}, {3, 100}, {3, 300}, {4, 20}, {4, 60},
@@ -90,6 +91,7 @@ func TestLargeFormsOutOfOrder(t *testing.T) {
 // A hash takes text in any pieces.
 func TestLargeValuesInPieces(t *testing.T) {
 	t.Parallel()
+	testkit.NeedsNoRaceDetector(t)
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 50 {
 		// The member "big" has more leaves than a sketch, so that its text counts as one

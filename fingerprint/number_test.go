@@ -66,6 +66,7 @@ func TestNumbersByValue(t *testing.T) {
 // Exponents of any size take no more memory than their digits.
 func TestHugeExponents(t *testing.T) {
 	t.Parallel()
+	testkit.NeedsNoRaceDetector(t)
 	digits := strings.Repeat("7", 1<<20)
 	for _, number := range []string{
 		"1e999999999", "-1e-999999999", digits, digits + "e-999999999", "0." + digits + "e" + digits, "1e" + digits, "1e-" + strings.Repeat("0", 1<<20) + "7",
@@ -104,6 +105,7 @@ func checkNumbers(t *testing.T, a, b string) {
 
 func TestRandomNumbers(t *testing.T) {
 	t.Parallel()
+	testkit.NeedsNoRaceDetector(t)
 	g := randomGenerator(t)
 	number := func() string {
 		var spelled strings.Builder
