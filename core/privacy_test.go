@@ -110,6 +110,7 @@ func checkPrivate(tb testing.TB, secret, contentType, payload, query string) {
 // that the client claims.
 func TestPayloadIsNeverShown(t *testing.T) {
 	t.Parallel()
+	testkit.NeedsNoRaceDetector(t)
 	for _, contentType := range claimedTypes {
 		t.Run(contentType, func(t *testing.T) {
 			t.Parallel()

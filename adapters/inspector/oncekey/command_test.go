@@ -37,6 +37,7 @@ func said(t *testing.T, args ...string) (text string, code int) {
 // Faults of the command line are named, and end with 2.
 func TestWrongUse(t *testing.T) {
 	t.Parallel()
+	testkit.NeedsNoRaceDetector(t)
 	for _, row := range []struct{ args, says string }{
 		{"", "forget\", ... (see --help)"},
 		{"shout", "unexpected argument shout"},
@@ -402,6 +403,7 @@ func TestTablesInWords(t *testing.T) {
 // Case 100: filters look at all that the service remembers, also where it takes several replies, and no match is exit code 1.
 func TestTailLooksAtTheWholeWindow(t *testing.T) {
 	t.Parallel()
+	testkit.NeedsNoRaceDetector(t)
 	synctest.Test(t, func(t *testing.T) {
 		s := openShopThat(t, 2500)
 		s.post("order-41", "{}")

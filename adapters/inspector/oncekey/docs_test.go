@@ -53,6 +53,7 @@ var (
 // Every command line that operators read, in the documentation and in alerts, is one.
 func TestDocumentedCommandLines(t *testing.T) {
 	t.Parallel()
+	testkit.NeedsNoRaceDetector(t)
 	pages, err := filepath.Glob("../../../docs/*.md")
 	testkit.Must(t, err)
 	count := 0

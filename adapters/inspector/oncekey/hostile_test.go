@@ -139,6 +139,7 @@ func onces() (all [][]string) {
 // Case 92: no text of a page reaches the terminal as it is: neither in a table, nor in JSON, nor in an error.
 func TestHostilePage(t *testing.T) {
 	t.Parallel()
+	testkit.NeedsNoRaceDetector(t)
 	for name, edit := range map[string]func(any){
 		"as it is": func(any) {},
 		"with ids": func(reply any) {
@@ -192,6 +193,7 @@ func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f
 // Case 92: nor in the faults of a page, of the network and of what is no page.
 func TestHostileFaults(t *testing.T) {
 	t.Parallel()
+	testkit.NeedsNoRaceDetector(t)
 	fault := new(inspector.Fault)
 	filled(reflect.ValueOf(fault).Elem())
 	response := func(status int, header http.Header, body string) transport {

@@ -7,12 +7,15 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // Case 92: a redirect to another place gets neither a request nor the token. A page that moves from http to https of its own
 // host, or to another path, is followed.
 func TestRedirects(t *testing.T) {
 	t.Parallel()
+	testkit.NeedsNoRaceDetector(t)
 	for _, row := range []struct {
 		page, to string
 		follows  bool

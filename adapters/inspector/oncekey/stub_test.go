@@ -51,6 +51,7 @@ var every = [][]string{
 // Each command ends with the exit code of the page's fault, and prints its cause.
 func TestFaultsOfThePage(t *testing.T) {
 	t.Parallel()
+	testkit.NeedsNoRaceDetector(t)
 	for status, code := range map[int]int{
 		http.StatusServiceUnavailable: exitUnreachable, http.StatusUnauthorized: exitUsage, http.StatusForbidden: exitUsage,
 		http.StatusBadRequest: exitUsage, http.StatusBadGateway: exitNothing,

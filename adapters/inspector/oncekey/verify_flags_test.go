@@ -13,6 +13,7 @@ import (
 // Wrong flags are named, and no request is sent.
 func TestVerifyWrongUse(t *testing.T) {
 	t.Parallel()
+	testkit.NeedsNoRaceDetector(t)
 	file := filepath.Join(t.TempDir(), "pay.json")
 	testkit.Must(t, os.WriteFile(file, []byte(`{"a":true}`), 0o600))
 	for _, row := range []struct {
