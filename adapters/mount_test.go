@@ -186,40 +186,37 @@ func TestMountThatIsWrong(t *testing.T) {
 			return router, idemgin.Mount(group, idemgin.New(e), wrongGinAPI{h, h, h, nil, h, h, h, h, h, h, h}, policy.Also("Fien", policy.TTLHours(1)))
 		},
 	}
-	for name, mount := range programs {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var err error
-			s := everywhere(t, func(e *core.Engine) (router http.Handler) {
-				router, err = mount(e)
-				return router
-			})
-			lines := strings.Split(fmt.Sprint(err), "\n")
-			for _, want := range []string{
-				`.Typo: idempotency:"TtlHours=48": policy: unknown name "TtlHours": did you mean TTLHours?`,
-				`.List: idempotency:"": a policy on GET`,
-				`.Nil: route:"POST /nil": the handler is nil`,
-				`.Commits: POST /commits: policy: Transactional is true: it must be false`,
-				`.Path: POST /path: policy: ExcludeFields`,
-				`.Pattern: the router refuses POST /broken/`,
-				`.Renamed: `, // beside Named
-				`.Taken: `,   // beside an earlier route
-				`.Search: the router refuses BR`,
-				`policy: Also is given "Fien": name a field that has a route`,
-			} {
-				reported := slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return !strings.Contains(line, want) })
-				if len(reported) != 1 {
-					t.Errorf("%s is reported %d times in\n%v", want, len(reported), err)
-				}
-			}
-			if len(lines) != 10 {
-				t.Errorf("%d lines, want 10:\n%v", len(lines), err)
-			}
-			for _, path := range []string{"/fine", "/v1/fine", "/things/7/a", "/v1/things/7/a"} {
-				s.gets(s.do(post(path, "k", amount)), http.StatusNotFound)
-			}
+	testkit.Each(t, programs, func(t *testing.T, mount func(*core.Engine) (http.Handler, error)) {
+		var err error
+		s := everywhere(t, func(e *core.Engine) (router http.Handler) {
+			router, err = mount(e)
+			return router
 		})
-	}
+		lines := strings.Split(fmt.Sprint(err), "\n")
+		for _, want := range []string{
+			`.Typo: idempotency:"TtlHours=48": policy: unknown name "TtlHours": did you mean TTLHours?`,
+			`.List: idempotency:"": a policy on GET`,
+			`.Nil: route:"POST /nil": the handler is nil`,
+			`.Commits: POST /commits: policy: Transactional is true: it must be false`,
+			`.Path: POST /path: policy: ExcludeFields`,
+			`.Pattern: the router refuses POST /broken/`,
+			`.Renamed: `, // beside Named
+			`.Taken: `,   // beside an earlier route
+			`.Search: the router refuses BR`,
+			`policy: Also is given "Fien": name a field that has a route`,
+		} {
+			reported := slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return !strings.Contains(line, want) })
+			if len(reported) != 1 {
+				t.Errorf("%s is reported %d times in\n%v", want, len(reported), err)
+			}
+		}
+		if len(lines) != 10 {
+			t.Errorf("%d lines, want 10:\n%v", len(lines), err)
+		}
+		for _, path := range []string{"/fine", "/v1/fine", "/things/7/a", "/v1/things/7/a"} {
+			s.gets(s.do(post(path, "k", amount)), http.StatusNotFound)
+		}
+	})
 }
 
 // Two fields whose patterns differ in a parameter's name alone are one route; in

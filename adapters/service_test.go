@@ -86,12 +86,9 @@ func startDeclared(t *testing.T, declare declaring) *service {
 // onPrograms runs a test for each program.
 func onPrograms(t *testing.T, programs map[string]declaring, test func(t *testing.T, s *service)) {
 	t.Helper()
-	for name, declare := range programs {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, startDeclared(t, declare))
-		})
-	}
+	testkit.Each(t, programs, func(t *testing.T, declare declaring) {
+		test(t, startDeclared(t, declare))
+	})
 }
 
 // bare runs the program without a guard.

@@ -42,29 +42,26 @@ func (p *tabled) start(t *testing.T) (s *service, report policy.Report) {
 // A row guards only its own route, in every place of the table.
 func TestTable(t *testing.T) {
 	t.Parallel()
-	for name, program := range tabledPrograms {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s, report := program.start(t)
-			for n, route := range program.guarded {
-				method, path, _ := strings.Cut(route, " ")
-				t.Log(route)
-				key := "guarded-" + strconv.Itoa(n) // two spellings may name one resource
-				s.runsAgain(post(path, key, amount, with(method)))
-				s.replays(post(path, key, amount, with(method)))
-			}
-			for _, route := range program.passed {
-				method, path, _ := strings.Cut(route, " ")
-				t.Log(route)
-				s.runsAgain(post(path, "k", amount, with(method)))
-				s.runsAgain(post(path, "k", amount, with(method)))
-			}
-			if err := report.Err(); err != nil {
-				t.Errorf("Audit does not find the guarded routes: %v", err)
-			}
-			s.gets(s.do(post("/nowhere/at/all", "k", amount)), http.StatusNotFound)
-		})
-	}
+	testkit.Each(t, tabledPrograms, func(t *testing.T, program tabled) {
+		s, report := program.start(t)
+		for n, route := range program.guarded {
+			method, path, _ := strings.Cut(route, " ")
+			t.Log(route)
+			key := "guarded-" + strconv.Itoa(n) // two spellings may name one resource
+			s.runsAgain(post(path, key, amount, with(method)))
+			s.replays(post(path, key, amount, with(method)))
+		}
+		for _, route := range program.passed {
+			method, path, _ := strings.Cut(route, " ")
+			t.Log(route)
+			s.runsAgain(post(path, "k", amount, with(method)))
+			s.runsAgain(post(path, "k", amount, with(method)))
+		}
+		if err := report.Err(); err != nil {
+			t.Errorf("Audit does not find the guarded routes: %v", err)
+		}
+		s.gets(s.do(post("/nowhere/at/all", "k", amount)), http.StatusNotFound)
+	})
 }
 
 // A row's own policy is kept, and events know the route that it names.

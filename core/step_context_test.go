@@ -231,12 +231,14 @@ func TestStepInARecoverFunc(t *testing.T) {
 	})
 }
 
-// passing are requests that the guard lets through.
-var passing = map[string]struct {
+// passer is a request that the guard lets through.
+type passer struct {
 	key   string
 	fault func(func() error) error
 	opts  []policy.Option
-}{
+}
+
+var passing = map[string]passer{
 	"observe-only":            {"k", nil, []policy.Option{policy.ObserveOnly(true)}},
 	"no key":                  {"", nil, []policy.Option{policy.Required(false)}},
 	"FailOpen":                {"k", failUnapplied, []policy.Option{policy.OnStoreError(policy.FailOpen)}},
@@ -247,44 +249,39 @@ var passing = map[string]struct {
 // Requests that the guard lets through call the function without recording.
 func TestStepsOfRequestsThatPass(t *testing.T) {
 	t.Parallel()
-	for name, row := range passing {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				store := newFaultyStore()
-				store.set(&store.acquire)(row.fault)
-				calls := 0
-				s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
-					got, err := core.Step(r.Context(), "charge", func(ctx context.Context) (int, error) {
-						calls++
-						_, nested := core.Step(ctx, "ship", wantNoCall(t))
-						if nested == nil || !strings.Contains(nested.Error(), "inside another step") {
-							t.Errorf("a step in a step got %v", nested)
-						}
-						return calls, nil
-					})
-					if got != calls || err != nil {
-						t.Errorf("got %d, %v", got, err)
-					}
-					_, err = core.Step(r.Context(), "", wantNoCall(t))
-					if err == nil {
-						t.Error("a step without a name was called")
-					}
-					w.WriteHeader(http.StatusTooManyRequests)
-				}, row.opts...)
-				for range 2 {
-					r := newPost(t.Context(), row.key, payment)
-					if row.key == "" {
-						r.Header.Del(core.KeyHeader)
-					}
-					testkit.Serve(s.handler, r)
+	testkit.EachInBubble(t, passing, func(t *testing.T, row passer) {
+		store := newFaultyStore()
+		store.set(&store.acquire)(row.fault)
+		calls := 0
+		s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
+			got, err := core.Step(r.Context(), "charge", func(ctx context.Context) (int, error) {
+				calls++
+				_, nested := core.Step(ctx, "ship", wantNoCall(t))
+				if nested == nil || !strings.Contains(nested.Error(), "inside another step") {
+					t.Errorf("a step in a step got %v", nested)
 				}
-				if calls != 2 || store.extends.Load() != 0 {
-					t.Errorf("%d calls of the function, %d of the store", calls, store.extends.Load())
-				}
+				return calls, nil
 			})
-		})
-	}
+			if got != calls || err != nil {
+				t.Errorf("got %d, %v", got, err)
+			}
+			_, err = core.Step(r.Context(), "", wantNoCall(t))
+			if err == nil {
+				t.Error("a step without a name was called")
+			}
+			w.WriteHeader(http.StatusTooManyRequests)
+		}, row.opts...)
+		for range 2 {
+			r := newPost(t.Context(), row.key, payment)
+			if row.key == "" {
+				r.Header.Del(core.KeyHeader)
+			}
+			testkit.Serve(s.handler, r)
+		}
+		if calls != 2 || store.extends.Load() != 0 {
+			t.Errorf("%d calls of the function, %d of the store", calls, store.extends.Load())
+		}
+	})
 }
 
 // The same for calls of Do.

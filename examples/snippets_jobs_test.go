@@ -183,33 +183,30 @@ func TestOneChargeAnOrder(t *testing.T) {
 func TestBreakAfterTheCharge(t *testing.T) {
 	t.Parallel()
 	errBug := errors.New("a bug after the charge")
-	for name, bug := range map[string]func() error{
+	testkit.Each(t, map[string]func() error{
 		"an error": func() error { return errBug },
 		"a panic":  func() error { panic(errBug) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			store, cashier := memstore.New(), &cashier{}
-			var consumers []*consumer
-			for range 2 {
-				engine, err := core.New(store, core.SharedScope)
-				testkit.Must(t, err)
-				consumers = append(consumers, &consumer{engine: engine, charge: func(ctx context.Context, o order) (Receipt, error) {
-					if _, err := cashier.charge(ctx, o); err != nil {
-						return Receipt{}, err
-					}
-					return Receipt{}, bug()
-				}})
-			}
-			done := false
-			for delivery := range 6 {
-				done = deliver(t.Context(), consumers[delivery%2], message{"message-1", order{101}})
-			}
-			if len(cashier.charged) != 1 || !done {
-				t.Errorf("charged %v, done %t, want one charge and a finished message", cashier.charged, done)
-			}
-		})
-	}
+	}, func(t *testing.T, bug func() error) {
+		store, cashier := memstore.New(), &cashier{}
+		var consumers []*consumer
+		for range 2 {
+			engine, err := core.New(store, core.SharedScope)
+			testkit.Must(t, err)
+			consumers = append(consumers, &consumer{engine: engine, charge: func(ctx context.Context, o order) (Receipt, error) {
+				if _, err := cashier.charge(ctx, o); err != nil {
+					return Receipt{}, err
+				}
+				return Receipt{}, bug()
+			}})
+		}
+		done := false
+		for delivery := range 6 {
+			done = deliver(t.Context(), consumers[delivery%2], message{"message-1", order{101}})
+		}
+		if len(cashier.charged) != 1 || !done {
+			t.Errorf("charged %v, done %t, want one charge and a finished message", cashier.charged, done)
+		}
+	})
 }
 
 // deliver survives a panic, like a group of consumer processes.

@@ -158,13 +158,10 @@ func TestAdCPExpiry(t *testing.T) {
 			}
 		})
 	})
-	for name, mount := range routers {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := open(t, commerce.AdCP(), broken{memstore.New()}, mount, []endpoint{adcpEndpoints(create(http.StatusOK))})
-			s.expectError(post(buys, "", buy(adcpKey, "")), "SERVICE_UNAVAILABLE", "transient", "retry_after", "details")
-		})
-	}
+	testkit.Each(t, routers, func(t *testing.T, mount mounting) {
+		s := open(t, commerce.AdCP(), broken{memstore.New()}, mount, []endpoint{adcpEndpoints(create(http.StatusOK))})
+		s.expectError(post(buys, "", buy(adcpKey, "")), "SERVICE_UNAVAILABLE", "transient", "retry_after", "details")
+	})
 }
 
 // Rule 7: the window that a seller declares, replay_ttl_seconds, is from an hour to seven days.
@@ -259,31 +256,26 @@ func TestAdCPProblems(t *testing.T) {
 // stores nothing of it. Its replays and the keys of other agents pass.
 func TestAdCPFloodOfKeys(t *testing.T) {
 	t.Parallel()
-	for name, mount := range routers {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				store, limit := memstore.New(), core.WithScopeLimit(core.ScopeLimit{InFlight: 10, PerMinute: 20})
-				s := open(t, commerce.AdCP(), store, mount, []endpoint{adcpEndpoints(create(http.StatusOK))}, limit)
-				for n := range 20 {
-					s.runsOnce(post(buys, "", buy(fmt.Sprintf("%s-%d", adcpKey, n), "")))
-				}
-				kept := store.Len()
-				for n := range 200 {
-					got := s.expectError(post(buys, "", buy(fmt.Sprintf("%s-flood-%d", adcpKey, n), "")), "RATE_LIMITED", "transient", "retry_after", "details")
-					if got["retry_after"] != 60.0 {
-						t.Fatalf("got %v, want retry_after 60", got)
-					}
-				}
-				testkit.Equal(t, store.Len(), kept, "records after the flood")
-				replay := s.do(post(buys, "", buy(adcpKey+"-0", "")))
-				if replay.Code != http.StatusOK || replay.Header().Get("X-Idempotent-Replay") != "true" {
-					t.Errorf("a replay got %d %s", replay.Code, replay.Body)
-				}
-				s.runsOnce(post(buys, "", buy(adcpKey+"-other", ""), header("Authorization", "Bearer other")))
-				later(time.Minute)
-				s.runsOnce(post(buys, "", buy(adcpKey+"-flood-0", "")))
-			})
-		})
-	}
+	testkit.EachInBubble(t, routers, func(t *testing.T, mount mounting) {
+		store, limit := memstore.New(), core.WithScopeLimit(core.ScopeLimit{InFlight: 10, PerMinute: 20})
+		s := open(t, commerce.AdCP(), store, mount, []endpoint{adcpEndpoints(create(http.StatusOK))}, limit)
+		for n := range 20 {
+			s.runsOnce(post(buys, "", buy(fmt.Sprintf("%s-%d", adcpKey, n), "")))
+		}
+		kept := store.Len()
+		for n := range 200 {
+			got := s.expectError(post(buys, "", buy(fmt.Sprintf("%s-flood-%d", adcpKey, n), "")), "RATE_LIMITED", "transient", "retry_after", "details")
+			if got["retry_after"] != 60.0 {
+				t.Fatalf("got %v, want retry_after 60", got)
+			}
+		}
+		testkit.Equal(t, store.Len(), kept, "records after the flood")
+		replay := s.do(post(buys, "", buy(adcpKey+"-0", "")))
+		if replay.Code != http.StatusOK || replay.Header().Get("X-Idempotent-Replay") != "true" {
+			t.Errorf("a replay got %d %s", replay.Code, replay.Body)
+		}
+		s.runsOnce(post(buys, "", buy(adcpKey+"-other", ""), header("Authorization", "Bearer other")))
+		later(time.Minute)
+		s.runsOnce(post(buys, "", buy(adcpKey+"-flood-0", "")))
+	})
 }

@@ -32,8 +32,11 @@ type endpoint struct {
 	options         []policy.Option
 }
 
+// mounting serves endpoints on a router.
+type mounting func(engine *core.Engine, base policy.Policy, all []endpoint) http.Handler
+
 // routers are the ways to serve endpoints, as their documentation shows them.
-var routers = map[string]func(engine *core.Engine, base policy.Policy, all []endpoint) http.Handler{
+var routers = map[string]mounting{
 	"net_http": func(engine *core.Engine, base policy.Policy, all []endpoint) http.Handler {
 		mux := http.NewServeMux()
 		for _, e := range all {
@@ -85,7 +88,7 @@ func onRouters(t *testing.T, profile commerce.Profile, test func(t *testing.T, s
 	}
 }
 
-func open(t testing.TB, profile commerce.Profile, store storage.Store, mount func(*core.Engine, policy.Policy, []endpoint) http.Handler, endpoints []endpoint, more ...core.Option) *shop {
+func open(t testing.TB, profile commerce.Profile, store storage.Store, mount mounting, endpoints []endpoint, more ...core.Option) *shop {
 	t.Helper()
 	client := core.ScopeBy(func(r *http.Request) (string, error) { return r.Header.Get("Authorization"), nil })
 	options := append(append(profile.Options(), core.WithObserver(event.Log(slog.New(slog.DiscardHandler)))), more...)

@@ -150,16 +150,13 @@ func TestUCPRetention(t *testing.T) {
 // On a failure of the storage: 503, and nothing is executed.
 func TestUCPFailsClosed(t *testing.T) {
 	t.Parallel()
-	for name, mount := range routers {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := open(t, commerce.UCP(), broken{memstore.New()}, mount, ucpEndpoints())
-			for _, r := range ucpOperations(strong) {
-				s.answers(r, http.StatusServiceUnavailable,
-					`{"code":"store_unavailable","content":"This request was not processed, but an earlier one with the same Idempotency-Key may have been: retry later with the same key."}`)
-			}
-		})
-	}
+	testkit.Each(t, routers, func(t *testing.T, mount mounting) {
+		s := open(t, commerce.UCP(), broken{memstore.New()}, mount, ucpEndpoints())
+		for _, r := range ucpOperations(strong) {
+			s.answers(r, http.StatusServiceUnavailable,
+				`{"code":"store_unavailable","content":"This request was not processed, but an earlier one with the same Idempotency-Key may have been: retry later with the same key."}`)
+		}
+	})
 }
 
 // broken is a store that cannot be reached.

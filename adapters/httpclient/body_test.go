@@ -168,27 +168,22 @@ func TestBodyThatIgnoresItsClose(t *testing.T) {
 // Every body is closed, for each end of a call.
 func TestBodiesAreClosed(t *testing.T) {
 	t.Parallel()
-	for name, last := range map[string]step{"response": status(http.StatusCreated), "refused": status(422), "given up": failing()} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				bodies := []*upload{{Reader: strings.NewReader("{}")}}
-				request := newUpload(t, bodies[0], 2)
-				request.GetBody = func() (io.ReadCloser, error) {
-					bodies = append(bodies, &upload{Reader: strings.NewReader("{}")})
-					return bodies[len(bodies)-1], nil
-				}
-				shop := serverThat(failing(), status(http.StatusBadGateway), last)
-				send(transportTo(t, shop, httpclient.MaxAttempts(3)), request)
-				shop.expectAttempts(t, 3)
-				testkit.Equal(t, len(bodies), 3, "bodies for 3 attempts")
-				for i, body := range bodies {
-					testkit.Equal(t, body.closed.Load(), 1, "times that body %d was closed", i+1)
-				}
-				shop.expectBodiesClosed(t)
-			})
-		})
-	}
+	testkit.EachInBubble(t, map[string]step{"response": status(http.StatusCreated), "refused": status(422), "given up": failing()}, func(t *testing.T, last step) {
+		bodies := []*upload{{Reader: strings.NewReader("{}")}}
+		request := newUpload(t, bodies[0], 2)
+		request.GetBody = func() (io.ReadCloser, error) {
+			bodies = append(bodies, &upload{Reader: strings.NewReader("{}")})
+			return bodies[len(bodies)-1], nil
+		}
+		shop := serverThat(failing(), status(http.StatusBadGateway), last)
+		send(transportTo(t, shop, httpclient.MaxAttempts(3)), request)
+		shop.expectAttempts(t, 3)
+		testkit.Equal(t, len(bodies), 3, "bodies for 3 attempts")
+		for i, body := range bodies {
+			testkit.Equal(t, body.closed.Load(), 1, "times that body %d was closed", i+1)
+		}
+		shop.expectBodiesClosed(t)
+	})
 	buffered := &upload{Reader: strings.NewReader("{}")}
 	send(transportTo(t, serverThat(status(http.StatusCreated))), newUpload(t, buffered, 2))
 	testkit.Equal(t, buffered.closed.Load(), 1, "times that a body read into memory was closed")

@@ -72,25 +72,25 @@ func post(t *testing.T, transport http.RoundTripper, url, body string) result {
 // can use the connection.
 func TestConnectionIsUsedAgain(t *testing.T) {
 	t.Parallel()
-	for name, start := range map[string]func(*httptest.Server){"HTTP/1.1": (*httptest.Server).Start, "HTTP/2": startHTTP2} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var received atomic.Int32
-			server := startServer(t, func(w http.ResponseWriter, _ *http.Request) {
-				if received.Add(1) < 5 {
-					w.WriteHeader(http.StatusServiceUnavailable)
-					fmt.Fprint(w, strings.Repeat("busy ", 5_000)) // in chunks
-					return
-				}
-				fmt.Fprint(w, "done")
-			}, start)
-			post(t, transportTo(t, server.Client().Transport, quickly()), server.URL, "{}").expect(t, http.StatusOK, "done")
-			if received.Load() != 5 || server.connections.Load() != 1 {
-				t.Errorf("%d requests over %d connections, want 5 over 1", received.Load(), server.connections.Load())
+	testkit.Each(t, versions, func(t *testing.T, start func(*httptest.Server)) {
+		var received atomic.Int32
+		server := startServer(t, func(w http.ResponseWriter, _ *http.Request) {
+			if received.Add(1) < 5 {
+				w.WriteHeader(http.StatusServiceUnavailable)
+				fmt.Fprint(w, strings.Repeat("busy ", 5_000)) // in chunks
+				return
 			}
-		})
-	}
+			fmt.Fprint(w, "done")
+		}, start)
+		post(t, transportTo(t, server.Client().Transport, quickly()), server.URL, "{}").expect(t, http.StatusOK, "done")
+		if received.Load() != 5 || server.connections.Load() != 1 {
+			t.Errorf("%d requests over %d connections, want 5 over 1", received.Load(), server.connections.Load())
+		}
+	})
 }
+
+// versions of HTTP start a server.
+var versions = map[string]func(*httptest.Server){"HTTP/1.1": (*httptest.Server).Start, "HTTP/2": startHTTP2}
 
 func startHTTP2(s *httptest.Server) {
 	s.EnableHTTP2 = true
@@ -170,30 +170,27 @@ func TestAttemptLivesAsLongAsItsResponse(t *testing.T) {
 // server has received them.
 func TestAttemptTimeoutOverRealConnections(t *testing.T) {
 	t.Parallel()
-	for name, start := range map[string]func(*httptest.Server){"HTTP/1.1": (*httptest.Server).Start, "HTTP/2": startHTTP2} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var received atomic.Int32
-			server := startServer(t, func(w http.ResponseWriter, r *http.Request) {
-				drain(r) // HTTP/1.1 sees a disconnect only after the body
-				if received.Add(1) > 2 && r.URL.Path != "/hangs" {
-					fmt.Fprint(w, "done")
-					return
-				}
-				<-r.Context().Done()
-			}, start)
-			const limit = 500 * time.Millisecond
-			post(t, transportTo(t, server.Client().Transport, quickly(), httpclient.MaxAttempts(100), httpclient.AttemptTimeout(limit)), server.URL, "{}").
-				expect(t, http.StatusOK, "done")
-
-			transport := transportTo(t, server.Client().Transport, quickly(), httpclient.MaxAttempts(2), httpclient.AttemptTimeout(limit))
-			got := post(t, transport, server.URL+"/hangs", "{}")
-			got.expectGivenUp(t, 2, context.DeadlineExceeded)
-			if given := got.givenUp(t); !given.Timeout() || !strings.Contains(given.Error(), "no response within 500ms") {
-				t.Errorf("got %v", given)
+	testkit.Each(t, versions, func(t *testing.T, start func(*httptest.Server)) {
+		var received atomic.Int32
+		server := startServer(t, func(w http.ResponseWriter, r *http.Request) {
+			drain(r) // HTTP/1.1 sees a disconnect only after the body
+			if received.Add(1) > 2 && r.URL.Path != "/hangs" {
+				fmt.Fprint(w, "done")
+				return
 			}
-		})
-	}
+			<-r.Context().Done()
+		}, start)
+		const limit = 500 * time.Millisecond
+		post(t, transportTo(t, server.Client().Transport, quickly(), httpclient.MaxAttempts(100), httpclient.AttemptTimeout(limit)), server.URL, "{}").
+			expect(t, http.StatusOK, "done")
+
+		transport := transportTo(t, server.Client().Transport, quickly(), httpclient.MaxAttempts(2), httpclient.AttemptTimeout(limit))
+		got := post(t, transport, server.URL+"/hangs", "{}")
+		got.expectGivenUp(t, 2, context.DeadlineExceeded)
+		if given := got.givenUp(t); !given.Timeout() || !strings.Contains(given.Error(), "no response within 500ms") {
+			t.Errorf("got %v", given)
+		}
+	})
 }
 
 // A call to an untrusted server is not repeated.

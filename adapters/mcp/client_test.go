@@ -79,29 +79,27 @@ func losingReplies(t *testing.T, s *shop, replies int32, client *mcp.Client) *mc
 // Replies are lost, and the client repeats the call under its key until it has the result.
 func TestClientRepeatsLostCalls(t *testing.T) {
 	t.Parallel()
-	for name, place := range map[string]idemmcp.KeyPlace{"_meta": {}, "arguments": idemmcp.InArguments("idempotency_key"), "arguments.meta": idemmcp.InArguments("meta.idempotency-key")} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			made, repeated := newShop(t, setup{}), new(retries)
-			o := quick(repeated)
-			o.KeyIn = place
-			session := losingReplies(t, made, 3, sending(t, o))
-			call(t, session, args{"amount": 5}).wantPaid(t, 5, true)
-			made.wantRuns(t, 1)
-			if len(repeated.all) != 3 {
-				t.Fatalf("%d retries, want 3: %+v", len(repeated.all), repeated.all)
+	places := map[string]idemmcp.KeyPlace{"_meta": {}, "arguments": idemmcp.InArguments("idempotency_key"), "arguments.meta": idemmcp.InArguments("meta.idempotency-key")}
+	testkit.Each(t, places, func(t *testing.T, place idemmcp.KeyPlace) {
+		made, repeated := newShop(t, setup{}), new(retries)
+		o := quick(repeated)
+		o.KeyIn = place
+		session := losingReplies(t, made, 3, sending(t, o))
+		call(t, session, args{"amount": 5}).wantPaid(t, 5, true)
+		made.wantRuns(t, 1)
+		if len(repeated.all) != 3 {
+			t.Fatalf("%d retries, want 3: %+v", len(repeated.all), repeated.all)
+		}
+		for i, r := range repeated.all {
+			if r.Tool != "charge" || r.Key == "" || r.Key != repeated.all[0].Key || r.Attempts != i+1 || r.Err == nil || r.Wait <= 0 {
+				t.Errorf("retry %d is %+v", i, r)
 			}
-			for i, r := range repeated.all {
-				if r.Tool != "charge" || r.Key == "" || r.Key != repeated.all[0].Key || r.Attempts != i+1 || r.Err == nil || r.Wait <= 0 {
-					t.Errorf("retry %d is %+v", i, r)
-				}
-			}
-			call(t, session, args{"amount": 5}).wantPaid(t, 5, false) // another call has another key
-			made.wantRuns(t, 2)
-			o.OnRetry = nil
-			call(t, losingReplies(t, made, 1, sending(t, o)), args{"amount": 5}).wantPaid(t, 5, true)
-		})
-	}
+		}
+		call(t, session, args{"amount": 5}).wantPaid(t, 5, false) // another call has another key
+		made.wantRuns(t, 2)
+		o.OnRetry = nil
+		call(t, losingReplies(t, made, 1, sending(t, o)), args{"amount": 5}).wantPaid(t, 5, true)
+	})
 }
 
 // A call of a tool without a hint is not repeated after a lost reply: its error has the key,

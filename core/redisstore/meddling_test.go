@@ -10,6 +10,7 @@ import (
 
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
 
@@ -55,12 +56,7 @@ func (m *meddler) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 // that ask beside each SET.
 func eachClaim(t *testing.T, test func(t *testing.T, claim func(key string) storage.Claim)) {
 	t.Helper()
-	for name, claim := range map[string]func(string) storage.Claim{"asks late": claim, "asks at once": asksAtOnce} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, claim)
-		})
-	}
+	testkit.Each(t, map[string]func(string) storage.Claim{"asks late": claim, "asks at once": asksAtOnce}, test)
 }
 
 func asksAtOnce(key string) storage.Claim {

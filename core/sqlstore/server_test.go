@@ -12,12 +12,7 @@ import (
 // overVendors runs a test of the servers themselves.
 func overVendors(t *testing.T, test func(t *testing.T, v *mysqltest.Vendor)) {
 	t.Helper()
-	for name, v := range map[string]*mysqltest.Vendor{"MySQL": mysqltest.MySQL, "MariaDB": mysqltest.MariaDB} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, v)
-		})
-	}
+	testkit.Each(t, map[string]*mysqltest.Vendor{"MySQL": mysqltest.MySQL, "MariaDB": mysqltest.MariaDB}, test)
 }
 
 // ask runs a query on a connection of its own, and returns its value.

@@ -29,11 +29,13 @@ const (
 	longStoreTimeout, shortStoreTimeout = 20 * time.Second, time.Second
 )
 
-// outages are the outages of a server, and their ends.
-var outages = map[string]struct {
+// outage is an outage of a server, and its end.
+type outage struct {
 	begin, end   func(server)
 	storeTimeout time.Duration
-}{
+}
+
+var outages = map[string]outage{
 	"stopped": {server.Stop, server.Restart, longStoreTimeout},
 	"killed":  {server.Kill, server.Restart, longStoreTimeout},
 	"frozen":  {server.Pause, server.Resume, shortStoreTimeout},

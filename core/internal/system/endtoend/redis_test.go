@@ -14,50 +14,44 @@ import (
 
 func TestRedisUnreachableBeforeTheHandler(t *testing.T) {
 	t.Parallel()
-	for name, outage := range outages {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t, 30*time.Second)
-			f.storeTimeout = outage.storeTimeout
-			first, second := f.startTwo()
-			pay := payment("tok_ok")
+	testkit.Each(t, outages, func(t *testing.T, outage outage) {
+		f := newFixture(t, 30*time.Second)
+		f.storeTimeout = outage.storeTimeout
+		first, second := f.startTwo()
+		pay := payment("tok_ok")
 
-			outage.begin(f.redis)
-			for _, process := range []*instance{first, second} {
-				process.send(pay).expect(t, unavailable)
-				testkit.Equal(t, process.attempts(), 0, "handlers that ran without a store")
-			}
-			outage.end(f.redis)
-			original := first.retryThrough(pay).expect(t, created)
-			second.retryThrough(pay).expectCopyOf(t, original)
-			f.expectEffects(chargeBy(first, pay, 1))
-		})
-	}
+		outage.begin(f.redis)
+		for _, process := range []*instance{first, second} {
+			process.send(pay).expect(t, unavailable)
+			testkit.Equal(t, process.attempts(), 0, "handlers that ran without a store")
+		}
+		outage.end(f.redis)
+		original := first.retryThrough(pay).expect(t, created)
+		second.retryThrough(pay).expectCopyOf(t, original)
+		f.expectEffects(chargeBy(first, pay, 1))
+	})
 }
 
 // Case 13
 func TestRedisUnreachableWhenTheHandlerEnds(t *testing.T) {
 	t.Parallel()
-	for name, outage := range outages {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t, 30*time.Second, redistest.Persistent()...)
-			f.storeTimeout = outage.storeTimeout
-			first, second := f.startTwo()
-			pay := payment("tok_slow:4s")
+	testkit.Each(t, outages, func(t *testing.T, outage outage) {
+		f := newFixture(t, 30*time.Second, redistest.Persistent()...)
+		f.storeTimeout = outage.storeTimeout
+		first, second := f.startTwo()
+		pay := payment("tok_slow:4s")
 
-			answers := first.begin(pay)
-			outage.begin(f.redis)
-			original := (<-answers).expect(t, created) // the real response: the money is gone
-			first.send(pay).expectCopyOf(t, original)  // the process remembers the response
-			second.send(pay).expect(t, unavailable)
+		answers := first.begin(pay)
+		outage.begin(f.redis)
+		original := (<-answers).expect(t, created) // the real response: the money is gone
+		first.send(pay).expectCopyOf(t, original)  // the process remembers the response
+		second.send(pay).expect(t, unavailable)
 
-			outage.end(f.redis)
-			second.retryThrough(pay).expectCopyOf(t, original)
-			first.send(pay).expectCopyOf(t, original)
-			f.expectEffects(chargeBy(first, pay, 1))
-		})
-	}
+		outage.end(f.redis)
+		second.retryThrough(pay).expectCopyOf(t, original)
+		first.send(pay).expectCopyOf(t, original)
+		f.expectEffects(chargeBy(first, pay, 1))
+	})
 }
 
 // Case 12

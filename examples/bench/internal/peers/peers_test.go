@@ -134,7 +134,7 @@ func TestFiber(t *testing.T) {
 // The measured guard must claim, refuse, settle by its token and replay.
 func TestByHand(t *testing.T) {
 	t.Parallel()
-	for name, store := range map[string]func(*testing.T) peers.HandStore{
+	testkit.Each(t, map[string]func(*testing.T) peers.HandStore{
 		"memory": func(*testing.T) peers.HandStore { return peers.NewHandMap() },
 		"Redis": func(t *testing.T) peers.HandStore {
 			t.Helper()
@@ -150,12 +150,9 @@ func TestByHand(t *testing.T) {
 			}
 			return peers.HandPostgres{Pool: pool}
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			expectGuard(t, store(t))
-		})
-	}
+	}, func(t *testing.T, store func(*testing.T) peers.HandStore) {
+		expectGuard(t, store(t))
+	})
 }
 
 func newPool(t *testing.T) *pgxpool.Pool {
