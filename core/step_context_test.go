@@ -321,10 +321,11 @@ func TestContextOfAStep(t *testing.T) {
 	type key struct{}
 	s := inRun(t, func(ctx context.Context) {
 		ctx = context.WithValue(ctx, key{}, "v")
+		derived := core.DeriveKey(ctx, "charge")
 		var inside context.Context
 		_, err := core.Step(ctx, "charge", func(ctx context.Context) (int, error) {
 			inside = ctx //nolint:fatcontext // a goroutine that the function left behind
-			if core.DeriveKey(ctx, "charge") != core.DeriveKey(inside, "charge") || core.DeriveKey(ctx, "charge") == "" ||
+			if core.DeriveKey(ctx, "charge") != derived || derived == "" ||
 				core.KeyFrom(ctx) != "k" || ctx.Value(key{}) != "v" || !failure.MarkExecuted(ctx) || ctx.Err() != nil {
 				t.Error("a value is missing")
 			}
