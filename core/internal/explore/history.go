@@ -99,7 +99,7 @@ func (f *Fact) has(flags Flags) bool { return f.Flags&flags == flags }
 
 // History is the list of events in one schedule, in order.
 type History struct {
-	Facts []Fact
+	Facts []*Fact
 	// Stuck is why the bubble could not end, or "".
 	Stuck string
 }
@@ -108,23 +108,23 @@ type History struct {
 type log struct {
 	mu    sync.Mutex
 	start time.Time
-	facts []Fact
+	facts []*Fact
 }
 
 func (l *log) add(f Fact) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f.At = time.Since(l.start)
-	l.facts = append(l.facts, f)
+	l.facts = append(l.facts, &f)
 }
 
 // sorted returns the facts by time. Goroutines that run in the same instant take
 // turns in any order, so facts of one instant are sorted by pod and request. Only one
 // goroutine per request runs in an instant, so the facts of a request stay in order.
-func (l *log) sorted() []Fact {
+func (l *log) sorted() []*Fact {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	slices.SortStableFunc(l.facts, func(a, b Fact) int {
+	slices.SortStableFunc(l.facts, func(a, b *Fact) int {
 		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.Request, b.Request),
 			cmp.Compare(bit(a.Inner), bit(b.Inner)))
 	})

@@ -199,8 +199,7 @@ type hand struct {
 // handsOf sorts the facts of operations.
 func handsOf(h History) map[int]*hand {
 	var hands map[int]*hand
-	for i := range h.Facts {
-		f := &h.Facts[i]
+	for _, f := range h.Facts {
 		switch o := hands[f.N]; {
 		case f.Kind == Operated:
 			if hands == nil {

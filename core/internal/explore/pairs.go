@@ -197,8 +197,7 @@ func (j *judge) cutOff(since time.Duration, source *run) bool {
 
 // stored: the store holds the response that the clients got.
 func (j *judge) stored() {
-	for i := range j.history.Facts {
-		held := &j.history.Facts[i]
+	for _, held := range j.history.Facts {
 		if held.Kind != Holds || held.Text != "completed" && held.Text != "failed" {
 			continue
 		}

@@ -62,8 +62,8 @@ func (j *judge) escaped(r *run) {
 // panics: an event reports each panic, except an Observer's own.
 func (j *judge) panics() {
 	broke, reported := 0, 0
-	for i := range j.history.Facts {
-		switch f := &j.history.Facts[i]; {
+	for _, f := range j.history.Facts {
+		switch {
 		case f.Kind == Broke && Callback(f.N) != InObserver:
 			broke++
 		case f.Kind == Observed && f.Text == string(event.CallbackPanicked):

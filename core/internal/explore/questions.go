@@ -143,8 +143,7 @@ func (j *judge) runsAgain(r *run) {
 
 // reconciled: the events of a reconciler are about its questions, and say how they ended.
 func (j *judge) reconciled() {
-	for i := range j.history.Facts {
-		e := &j.history.Facts[i]
+	for _, e := range j.history.Facts {
 		if e.Kind != Observed || !e.has(Reconciling) {
 			continue
 		}
@@ -213,8 +212,8 @@ func (j *judge) rests() {
 		}
 		ends, err := time.Duration(0), error(nil)
 		end := options.From + options.For
-		for i := range j.history.Facts {
-			switch f := &j.history.Facts[i]; {
+		for _, f := range j.history.Facts {
+			switch {
 			case f.Kind == Rested && f.N == n:
 				ends, err = f.At, f.Err
 			case f.Kind == Closed && f.Pod == options.Pod:

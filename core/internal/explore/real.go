@@ -191,7 +191,7 @@ func (r *reality) resolve() error {
 	}
 	for _, f := range r.unknown {
 		if slices.Contains(written, f.Request) {
-			r.world.facts = append(r.world.facts, f)
+			r.world.facts = append(r.world.facts, &f)
 		}
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -151,12 +152,7 @@ func (w *world) truth(key int, step string, responds bool) (found core.Finding, 
 func (w *world) stepEnded(key, step int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for i := range w.facts {
-		if f := &w.facts[i]; f.Kind == Stepped && f.Key == key && f.N%10 == step {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(w.facts, func(f *Fact) bool { return f.Kind == Stepped && f.Key == key && f.N%10 == step })
 }
 
 // handles reports whether a handler of the key, or its step, runs in a process that was not killed.
@@ -164,8 +160,7 @@ func (w *world) handles(key int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	open := map[[2]int]bool{} // by request and step
-	for i := range w.facts {
-		f := &w.facts[i]
+	for _, f := range w.facts {
 		if f.Key != key || w.isDead(f.Pod) {
 			continue
 		}

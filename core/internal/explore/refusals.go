@@ -3,6 +3,7 @@ package explore
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
@@ -68,16 +69,12 @@ func (j *judge) refusals(r *run) {
 
 // lastOf reports whether the outcome of a run is the key's record when the judge asks.
 func (j *judge) lastOf(r *run) bool {
-	for _, other := range j.order {
-		if other.key == r.key && !other.probing && other != r && other.granted() > r.granted() {
-			return false
-		}
-	}
 	end := j.history.Facts[len(j.history.Facts)-1].At
-	if j.changedByHand(r.key, 0, end) {
-		return false
+	later := func(other *run) bool {
+		return other.key == r.key && !other.probing && other != r && other.granted() > r.granted()
 	}
-	return j.storesClock(end) < j.storesClock(r.kept)+r.ttl(j.plan) && j.plan.real.tenant == ""
+	return !slices.ContainsFunc(j.order, later) && !j.changedByHand(r.key, 0, end) &&
+		j.storesClock(end) < j.storesClock(r.kept)+r.ttl(j.plan) && j.plan.real.tenant == ""
 }
 
 // seal replaces a response in a verdict by its ciphertext, which the store cannot open.

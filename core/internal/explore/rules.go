@@ -26,7 +26,7 @@ const (
 	SettlementEvents  Rule = "settlement-events"          // each run has one settlement event
 	ShutdownLate      Rule = "shutdown-late"              // Shutdown returns when its context ends, or before, with the last work
 	ShutdownFails     Rule = "shutdown-fails"             // Shutdown returns no error when no work is left
-	CutShort          Rule = "cut-short"                  // MaxRun counts from the handler's start
+	CutShort          Rule = "cut-short"                  // MaxRun counts from the claim
 	CallCutOff        Rule = "call-cut-off"               // a call at the store gets the whole StoreTimeout, and its own context
 	OwnClaim          Rule = "own-claim-in-the-way"       // a request is not blocked by its own claim
 	ClaimKept         Rule = "claim-not-given-back"       // a claim without a handler is given back

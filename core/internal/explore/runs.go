@@ -109,8 +109,7 @@ func (r *run) guarded() bool { return r.started != nil && r.started.has(Guarded)
 // runsOf sorts the facts by their requests.
 func runsOf(p *Plan, h History) (order []*run, byID map[int]*run) {
 	byID = make(map[int]*run, len(p.Requests)+4)
-	for i := range h.Facts {
-		f := &h.Facts[i]
+	for _, f := range h.Facts {
 		if f.Request < 0 {
 			continue
 		}

@@ -18,8 +18,7 @@ type closing struct {
 // shutdowns: Shutdown returns in time, and succeeds when no work is left.
 func (j *judge) shutdowns() {
 	pods := map[int]*closing{}
-	for i := range j.history.Facts {
-		f := &j.history.Facts[i]
+	for _, f := range j.history.Facts {
 		c := pods[f.Pod]
 		if c == nil && f.Kind == Closing {
 			c = new(closing)

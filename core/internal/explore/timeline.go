@@ -19,8 +19,7 @@ func Timeline(p *Plan, h History) string {
 	var b strings.Builder
 	p.describe(&b)
 	b.WriteString("\n        ms  pod request\n")
-	for i := range h.Facts {
-		f := &h.Facts[i]
+	for _, f := range h.Facts {
 		fmt.Fprintf(&b, "%10s  %3s %4s    %s\n", milliseconds(f.At), number(f.Pod, "p"), number(f.Request, "r"), f.sentence())
 	}
 	if h.Stuck != "" {

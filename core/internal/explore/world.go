@@ -63,7 +63,7 @@ func (w *world) connect(p *pod) storage.Store {
 func newWorld(plan *Plan) *world {
 	now := time.Now()
 	w := &world{
-		log: log{start: now, facts: make([]Fact, 0, 256)}, plan: plan,
+		log: log{start: now, facts: make([]*Fact, 0, 256)}, plan: plan,
 		store:  &store{start: now, plan: plan, records: map[string]*record{}, lives: map[string]int{}, scopes: map[string]*scope{}},
 		tenant: cmp.Or(plan.real.tenant, "tenant"), tokens: map[storage.Token]caller{}, counts: map[counted]int{}, entries: map[Panicking]int{}, names: map[string]bool{},
 		numbers: map[string]int{}, questions: map[int]int{}, asking: map[question]int{},
@@ -263,8 +263,8 @@ func (w *world) later(after time.Duration, do func()) {
 func (w *world) effectUnder(key string) (source int, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for i := range w.facts {
-		if f := &w.facts[i]; f.Kind == Took && !f.Inner && keyName(f.Key) == key {
+	for _, f := range w.facts {
+		if f.Kind == Took && !f.Inner && keyName(f.Key) == key {
 			return f.Request, true
 		}
 	}
