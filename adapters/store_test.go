@@ -43,8 +43,7 @@ type foundStore struct {
 }
 
 func (s *foundStore) Acquire(_ context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
-	c := request.Claim()
-	record, err := s.find(c)
+	record, err := s.find(request.Claim())
 	return storage.Lease{}, record, err
 }
 

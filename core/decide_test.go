@@ -89,8 +89,7 @@ func TestClaimThatArrivesAfterItsRelease(t *testing.T) {
 type lateStore struct{ *faultyStore }
 
 func (s lateStore) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
-	c := request.Claim()
-	return s.faultyStore.Acquire(context.WithoutCancel(ctx), c)
+	return s.faultyStore.Acquire(context.WithoutCancel(ctx), request.Claim())
 }
 
 // Case 12: a blackholed store.

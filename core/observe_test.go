@@ -45,8 +45,7 @@ func TestObserveChangesNothing(t *testing.T) {
 	for _, r := range []*http.Request{
 		newPost(t.Context(), "k", payment), newPost(t.Context(), "k", payment), newPost(t.Context(), "k", `{}`), keyless, foreign,
 	} {
-		w := testkit.Serve(s.handler, r)
-		wantFirst(t, w)
+		wantFirst(t, testkit.Serve(s.handler, r))
 	}
 	s.wantRuns(t, 5)
 	want := []event.Result{
@@ -184,8 +183,7 @@ func TestObserveOnlyIsForEveryRoute(t *testing.T) {
 	engine := engineFor(t, memstore.New(), core.ScopeBy(bearer), core.WithObserver(seen), core.WithObserveOnly())
 	handler := engine.Handler(engine.Handler(http.HandlerFunc(created))) // two guards
 	for range 2 {
-		w := testkit.Serve(handler, newPost(t.Context(), "k", payment))
-		wantFirst(t, w)
+		wantFirst(t, testkit.Serve(handler, newPost(t.Context(), "k", payment)))
 	}
 	testkit.EqualSlices(t, seen.results(), []event.Result{event.Execute, event.Completed, event.Replay}, "the events")
 	for range 2 {

@@ -35,8 +35,7 @@ func TestPanicOutsideIsNotTheHandlers(t *testing.T) {
 type inProcess struct{ handler http.Handler }
 
 func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
-	w := testkit.Serve(p.handler, r)
-	return w.Result(), nil
+	return testkit.Serve(p.handler, r).Result(), nil
 }
 
 // A proxy outside of the guard does not hold the handler's own flush back.

@@ -391,8 +391,7 @@ func TestStepOfATransactionalHandler(t *testing.T) {
 		return calls, nil
 	}
 	s := newBankService(t, b, func(w http.ResponseWriter, r *http.Request) {
-		tx := bankOf(r.Context())
-		tx.delta += 100
+		bankOf(r.Context()).delta += 100
 		_, err := core.Step(r.Context(), "charge", charge)
 		_, _, innerErr := core.Do(r.Context(), engine, core.Call{Scope: "s", Name: "inner", Key: "k"},
 			func(ctx context.Context) (int, error) { return core.Step(ctx, "charge", charge) })

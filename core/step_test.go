@@ -267,8 +267,7 @@ func TestStepSurvivesALostCall(t *testing.T) {
 			return apply()
 		})
 		h := &stepping{charge: funcs{returning(1, nil)}, status: []int{201}}
-		s := newService(t, store, h.ServeHTTP)
-		s.post(t.Context(), "k", payment)
+		newService(t, store, h.ServeHTTP).post(t.Context(), "k", payment)
 		h.wantCalls(t, 1)
 		if h.errs[0] != nil || h.got[0] != 1.0 {
 			t.Errorf("Step returned %v, %v", h.got[0], h.errs[0])

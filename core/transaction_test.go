@@ -76,8 +76,7 @@ func (tx *bankTransaction) Rollback(context.Context) error {
 
 // deposit writes in the request's transaction.
 func deposit(w http.ResponseWriter, r *http.Request) {
-	tx := bankOf(r.Context())
-	tx.delta += 100
+	bankOf(r.Context()).delta += 100
 	created(w, r)
 }
 

@@ -77,12 +77,7 @@ func (o *object) find(name string) *member {
 
 // has reports whether o has a member of this name, in any case.
 func (o *object) has(name string) bool {
-	for _, m := range o.members {
-		if strings.EqualFold(m.name, name) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(o.members, func(m member) bool { return strings.EqualFold(m.name, name) })
 }
 
 // set replaces the value of a member, or adds the member. In place of a null or empty

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -120,10 +121,6 @@ type facts struct {
 
 // setupError tells why a run without a fault is no base for others, or returns nil.
 func (o *outcome) setupError() error {
-	guarded := false
-	for _, p := range o.points {
-		guarded = guarded || p.kind == acquire
-	}
 	switch final := o.final(); {
 	case o.stuck != "":
 		return fmt.Errorf("handlertest: the run without a fault did not end: %s", o.stuck)
@@ -133,7 +130,7 @@ func (o *outcome) setupError() error {
 		return errors.New("handlertest: the route only observes: leave policy.ObserveOnly and core.WithObserveOnly out of the test")
 	case final.status >= http.StatusBadRequest:
 		return fmt.Errorf("handlertest: without a fault the response was %s %q: make the request succeed", final, final.body)
-	case !guarded:
+	case !slices.ContainsFunc(o.points, func(p point) bool { return p.kind == acquire }):
 		return fmt.Errorf("handlertest: the request was not guarded: the response was %s without a call to the store", final)
 	case o.effects < 1:
 		return fmt.Errorf("handlertest: Effects counted %d without a fault: count the effects of this run's provider", o.effects)

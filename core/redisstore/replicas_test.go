@@ -91,8 +91,7 @@ func TestReplicasHaveWhatIsStored(t *testing.T) {
 	r.expectReplica(t, "key", "answer")
 
 	abandoned(t, r.plain, "other")
-	next := takeOver("other")
-	lease = win(t, store, next)
+	lease = win(t, store, takeOver("other"))
 	r.expectReplica(t, "other", string(lease.Token[:]))
 }
 
@@ -192,8 +191,7 @@ func TestLeaseThatAnotherCallerHasIsLost(t *testing.T) {
 	t.Parallel()
 	r := startReplicated(t)
 	lease := abandoned(t, r.plain, "key")
-	next := takeOver("key")
-	win(t, r.plain, next)
+	win(t, r.plain, takeOver("key"))
 	r.replica.Pause()
 	fails(t, "Complete", r.waiting(soon).Complete(t.Context(), lease, result("answer")), storage.ErrLeaseLost)
 }

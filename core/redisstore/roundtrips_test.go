@@ -72,8 +72,7 @@ func TestCommandsOfASettlement(t *testing.T) {
 		if !usual {
 			t.Errorf("in attempt %d, one comparison was not enough: %s", lease.Attempt, stats)
 		}
-		next := takeOver("key")
-		lease = win(t, store, next)
+		lease = win(t, store, takeOver("key"))
 	}
 	fails(t, "Complete", store.Complete(t.Context(), first, result("late")), storage.ErrLeaseLost)
 	must(t, store.Complete(t.Context(), lease, result("answer")))
@@ -113,8 +112,7 @@ func takesOverInThreeRoundTrips(t *testing.T, rdb *redis.Client, options ...redi
 	for _, key := range []string{"warm", "key"} {
 		abandoned(t, store, key)
 		trips.Store(0)
-		next := takeOver(key)
-		winAttempt(t, store, next, 2, true)
+		winAttempt(t, store, takeOver(key), 2, true)
 	}
 	testkit.Equal(t, trips.Load(), 3, "round trips of taking over")
 }

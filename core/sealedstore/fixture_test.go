@@ -91,8 +91,7 @@ func (e *edited) changed(r *storage.Record) *storage.Record {
 }
 
 func (e *edited) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
-	c := request.Claim()
-	l, r, err := e.inspected.Acquire(ctx, c)
+	l, r, err := e.inspected.Acquire(ctx, request.Claim())
 	return l, e.changed(r), err
 }
 
@@ -120,8 +119,7 @@ func result(state storage.State) storage.Result {
 // finish claims and completes a key.
 func finish(t testing.TB, store storage.Store, key string, res storage.Result) {
 	t.Helper()
-	lease := win(t, store, claim(key))
-	must(t, store.Complete(t.Context(), lease, res))
+	must(t, store.Complete(t.Context(), win(t, store, claim(key)), res))
 }
 
 // replays expects the result to be there as it was given.

@@ -175,8 +175,7 @@ type rewritten struct {
 }
 
 func (s *rewritten) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
-	c := request.Claim()
-	lease, found, err := s.Store.Acquire(ctx, c)
+	lease, found, err := s.Store.Acquire(ctx, request.Claim())
 	if lease.Steps != "" {
 		lease.Steps = s.edit(lease.Steps)
 	}

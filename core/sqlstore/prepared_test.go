@@ -182,8 +182,7 @@ func TestTableChangesUnderPreparedStatements(t *testing.T) {
 		store, db := s.open(t)
 		use := func(key string) {
 			must(t, store.Release(t.Context(), win(t, store, claim(key))))
-			lease := win(t, store, claim(key))
-			must(t, store.Extend(t.Context(), lease, 0))
+			must(t, store.Extend(t.Context(), win(t, store, claim(key)), 0))
 			must(t, store.Complete(t.Context(), win(t, store, takeOver(key)), result(key)))
 		}
 		use("before")

@@ -52,8 +52,7 @@ var contentCases = []testCase{
 					f.replays(lease, storage.Result{State: state, Status: 201, Sketch: sketch})
 				}
 			}
-			lease := f.win(f.claim(), 1, false)
-			f.finish(lease, f.unit, 0)
+			f.finish(f.win(f.claim(), 1, false), f.unit, 0)
 			f.wait(2 * f.unit)
 			next := f.win(f.takeOver(), 1, false)
 			if r := f.find(f.claim()); len(r.Sketch) != 0 {

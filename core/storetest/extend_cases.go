@@ -24,8 +24,7 @@ var extendCases = []testCase{
 		name: "extend by less",
 		rule: "an Extend sets the end of the lease; it does not add to the remaining time",
 		test: func(f *fixture) {
-			lease := f.win(f.claim(), 1, false)
-			f.extend(lease, f.unit)
+			f.extend(f.win(f.claim(), 1, false), f.unit)
 			f.wait(2 * f.unit)
 			f.win(f.takeOver(), 2, true)
 		},

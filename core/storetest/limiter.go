@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -253,13 +252,9 @@ var limiterCases = []testCase{
 		test: func(f *fixture) {
 			ended := f.ended()
 			limit := f.limit(1, 1)
-			if _, err := f.limiter().Admit(ended, place(1), f.long(), limit); !errors.Is(err, context.Canceled) {
-				f.Fatalf("Admit with an ended context returned %v", err)
-			}
-			p := f.admitted(f.long(), limit)
-			if err := f.limiter().Keep(ended, p, 0); !errors.Is(err, context.Canceled) {
-				f.Fatalf("Keep with an ended context returned %v", err)
-			}
+			_, err := f.limiter().Admit(ended, place(1), f.long(), limit)
+			f.isError("Admit", err, context.Canceled)
+			f.isError("Keep", f.limiter().Keep(ended, f.admitted(f.long(), limit), 0), context.Canceled)
 			f.refusedFor(storage.ReachedInFlight, limit)
 		},
 	},

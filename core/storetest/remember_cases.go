@@ -60,8 +60,7 @@ var rememberCases = []testCase{
 				if c.Fingerprint = text; i%2 == 0 {
 					c.Digest = storage.Digest{}
 				}
-				lease := f.win(c, 1, false)
-				leases = append(leases, lease)
+				leases = append(leases, f.win(c, 1, false))
 			}
 			f.wait(11 * f.unit)
 			for _, lease := range leases {

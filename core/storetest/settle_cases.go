@@ -31,8 +31,7 @@ var completeCases = []testCase{
 		name: "complete after the lease ran out",
 		rule: "a late response is stored until another caller claims the key: the handler's side effect has happened",
 		test: func(f *fixture) {
-			lease := f.abandon(f.shortClaim())
-			f.finishes(lease)
+			f.finishes(f.abandon(f.shortClaim()))
 		},
 	},
 	{
@@ -102,8 +101,7 @@ var releaseCases = []testCase{
 			_, current := f.overtaken()
 			f.release(current)
 			f.release(current)
-			next := f.win(ofAnotherRequest(f.claim()), 3, false)
-			f.release(next)
+			f.release(f.win(ofAnotherRequest(f.claim()), 3, false))
 			f.holds(f.win(f.takeOver(), 4, false))
 		},
 	},

@@ -20,6 +20,7 @@
 package storetest
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -106,13 +107,9 @@ func (c testCase) run(t testing.TB, open func(testing.TB) *fixture) {
 }
 
 func allCases() []testCase {
-	var all []testCase
-	for _, group := range [][]testCase{
+	return slices.Concat(
 		claimCases, takeOverCases, digestCases, requestCases, completeCases, releaseCases, extendCases, expiryCases, callerCases, fencingCases,
 		contentCases, concurrentCases, inspectorCases, listCases, decideCases, stepCases, releasedCases,
 		rememberCases, originCases, refusedCases,
-	} {
-		all = append(all, group...)
-	}
-	return all
+	)
 }

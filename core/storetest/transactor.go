@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -139,8 +138,7 @@ var transactorCases = []testCase{
 		name: "rollback after the context ended",
 		rule: "a Rollback undoes the handler's writes also when its context has ended",
 		test: inTransaction((*fixture).claim, func(f *transaction) {
-			ended := f.ended()
-			f.rollback(ended)
+			f.rollback(f.ended())
 			f.written(false)
 			f.holds(f.lease)
 		}),
@@ -162,10 +160,7 @@ var transactorCases = []testCase{
 		name: "commit without time",
 		rule: "a Commit whose context has ended writes nothing, and its error wraps ErrRolledBack",
 		test: inTransaction((*fixture).claim, func(f *transaction) {
-			ended := f.ended()
-			if err := f.tx.Commit(ended, f.lease, f.result(f.lease)); !errors.Is(err, storage.ErrRolledBack) {
-				f.Errorf("Commit returned %v, want ErrRolledBack", err)
-			}
+			f.isError("Commit", f.tx.Commit(f.ended(), f.lease, f.result(f.lease)), storage.ErrRolledBack)
 			f.written(false)
 			f.holds(f.lease)
 		}),
@@ -236,8 +231,7 @@ var transactorCases = []testCase{
 		rule: "a BeginTransaction whose context has ended returns an error, and the lease stays",
 		test: func(f *fixture) {
 			lease := f.win(f.claim(), 1, false)
-			ended := f.ended()
-			if _, _, err := f.transactor.BeginTransaction(ended, lease); err == nil {
+			if _, _, err := f.transactor.BeginTransaction(f.ended(), lease); err == nil {
 				f.Error("BeginTransaction returned nil, want an error")
 			}
 			f.holds(lease)

@@ -93,8 +93,7 @@ func TestRefillHasItsOriginAndTimes(t *testing.T) {
 type ageless struct{ *link }
 
 func (s ageless) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
-	c := request.Claim()
-	lease, record, err := s.link.Acquire(ctx, c)
+	lease, record, err := s.link.Acquire(ctx, request.Claim())
 	if record != nil {
 		old := *record
 		old.Origin, old.Created, old.Finished, old.Expires = storage.Origin{}, time.Time{}, time.Time{}, time.Time{}

@@ -207,8 +207,7 @@ type skewed struct {
 }
 
 func (s skewed) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
-	c := request.Claim()
-	lease, record, err := s.link.Acquire(ctx, c)
+	lease, record, err := s.link.Acquire(ctx, request.Claim())
 	if record != nil {
 		there := *record
 		there.Expires = record.Expires.Add(s.ahead)

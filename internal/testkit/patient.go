@@ -19,8 +19,7 @@ type Patient struct{ Inspectable }
 
 // Acquire implements storage.Store.
 func (p Patient) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
-	c := request.Claim()
-	return p.Inspectable.Acquire(context.WithoutCancel(ctx), c)
+	return p.Inspectable.Acquire(context.WithoutCancel(ctx), request.Claim())
 }
 
 // Complete implements storage.Store.

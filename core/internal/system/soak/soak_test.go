@@ -44,8 +44,7 @@ const (
 func TestSoak(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, settings, func(t *testing.T, open func(t *testing.T) *setting) {
-		s := open(t)
-		s.soak(t)
+		open(t).soak(t)
 	})
 }
 
