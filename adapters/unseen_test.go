@@ -193,12 +193,8 @@ func TestDetour(t *testing.T) {
 			if answer := s.do(post("/nowhere", "k", amount)); name[:2] != "un" && answer.Code != http.StatusNotFound {
 				t.Errorf("an unknown path got %d, want 404", answer.Code)
 			}
-		})
-		t.Run(name+", at once", func(t *testing.T) {
-			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := startDetour(t, way.row, way.declare)
-				s.runsOnce(func() *http.Request { return post(way.path, "k", amount) })
+				startDetour(t, way.row, way.declare).runsOnce(func() *http.Request { return post(way.path, "k", amount) })
 			})
 		})
 	}

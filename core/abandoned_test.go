@@ -133,13 +133,11 @@ func TestOneCallerRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := abandonedStore(t)
 		calls := make(chan struct{}, 10)
-		find := func(context.Context, policy.Abandoned) (*policy.Response, error) {
+		find := lookingInto(func(context.Context, policy.Abandoned) {
 			calls <- struct{}{}
 			advance(time.Minute)
-			return nil, nil //nolint:nilnil // a RecoverFunc that found no effect
-		}
-		here := newService(t, store, created, policy.OnAbandoned(policy.Recover(find)))
-		there := newService(t, store, created, policy.OnAbandoned(policy.Recover(find)))
+		})
+		here, there := newService(t, store, created, find), newService(t, store, created, find)
 		var group sync.WaitGroup
 		group.Go(func() { wantFirst(t, here.post(t.Context(), "k", payment)) })
 		advance(30 * time.Second)

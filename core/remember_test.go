@@ -27,11 +27,7 @@ func remembered(opts ...policy.Option) []policy.Option {
 func TestLateRetry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		find := func(context.Context, policy.Abandoned) (*policy.Response, error) {
-			t.Error("the RecoverFunc was called for a run that had finished")
-			return nil, nil //nolint:nilnil // never reached
-		}
-		s := newService(t, memstore.New(), created, remembered(policy.OnAbandoned(policy.Recover(find)), policy.Wait(time.Second))...)
+		s := newService(t, memstore.New(), created, remembered(policy.OnAbandoned(policy.Recover(wantNoRecovery(t))), policy.Wait(time.Second))...)
 		wantFirst(t, s.post(t.Context(), "k", payment))
 		advance(time.Hour - time.Millisecond)
 		wantReplay(t, s.post(t.Context(), "k", payment))

@@ -96,7 +96,7 @@ func TestStepIsRecorded(t *testing.T) {
 func wantNoRecovery(t *testing.T) policy.RecoverFunc {
 	t.Helper()
 	return func(context.Context, policy.Abandoned) (*policy.Response, error) {
-		t.Error("the RecoverFunc was called for a key that was released")
+		t.Error("the RecoverFunc was called, and no attempt was abandoned")
 		return nil, errBroken
 	}
 }
