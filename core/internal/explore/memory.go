@@ -50,21 +50,10 @@ func (j *judge) forgottenBetween(first, second *run, before, after *Fact) {
 // changedBetween reports whether another run claimed the key, or a run released it. A key
 // that only keeps an attempt number is not remembered.
 func (j *judge) changedBetween(key int, from, until time.Duration) bool {
-	if j.changedByHand(key, from, until) {
-		return true
-	}
-	for _, r := range j.order {
-		if r.key != key {
-			continue
-		}
-		if r.releasedAt > 0 && r.releasedAt >= from && r.releasedAt <= until {
-			return true
-		}
-		if slices.ContainsFunc(r.grants, func(g *Fact) bool { return g.At > from && g.At < until }) {
-			return true
-		}
-	}
-	return false
+	return j.changedByHand(key, from, until) || slices.ContainsFunc(j.order, func(r *run) bool {
+		released := r.releasedAt > 0 && r.releasedAt >= from && r.releasedAt <= until
+		return r.key == key && (released || slices.ContainsFunc(r.grants, func(g *Fact) bool { return g.At > from && g.At < until }))
+	})
 }
 
 // keyExpired: a client is told that a response has expired only after its TTL, and only

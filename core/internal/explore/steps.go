@@ -43,15 +43,10 @@ func (j *judge) stepTwice(r *run, facts []*Fact) {
 // wroteStep reports whether the store has confirmed a renewal between the end of a step's
 // function and the return of its result.
 func (r *run) wroteStep(recorded *Fact) bool {
-	for _, done := range r.stepped {
-		if done.N != recorded.N || done.At > recorded.At {
-			continue
-		}
-		if slices.ContainsFunc(r.held, func(l lease) bool { return l.known > done.At && l.known <= recorded.At }) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.stepped, func(done *Fact) bool {
+		written := func(l lease) bool { return l.known > done.At && l.known <= recorded.At }
+		return done.N == recorded.N && done.At <= recorded.At && slices.ContainsFunc(r.held, written)
+	})
 }
 
 // lastGrant is the last lease of the store until a time, or nil.
