@@ -2,6 +2,7 @@ package rules
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/oncekey/oncekey/core/storage"
 )
@@ -12,7 +13,7 @@ var ErrClaimTooSlow = errors.New("oncekey: the store took longer for the claim t
 
 // The rules about the errors of a store, a row each. Any other error says that the store
 // could not do its work now.
-var storeErrors = [...]storeError{
+var storeErrors = []storeError{
 	{storage.ErrLeaseLost, false, true, false},
 	{storage.ErrStoreFull, true, false, false},
 	{storage.ErrUnreadable, false, false, true},
@@ -35,27 +36,22 @@ type storeError struct {
 
 // ClaimLasts reports whether a claim that failed would fail again for the same reason.
 func ClaimLasts(err error) bool {
-	return anyOf(err, func(rule *storeError) bool { return rule.claimLasts })
+	return anyOf(err, func(rule storeError) bool { return rule.claimLasts })
 }
 
 // WriteLasts reports whether a settlement or renewal that failed would fail again for the
 // same reason.
 func WriteLasts(err error) bool {
-	return anyOf(err, func(rule *storeError) bool { return rule.writeLasts })
+	return anyOf(err, func(rule storeError) bool { return rule.writeLasts })
 }
 
 // StaysClosed reports whether a request is refused after this error of its claim, even
 // where the policy is FailOpen.
 func StaysClosed(err error) bool {
-	return anyOf(err, func(rule *storeError) bool { return rule.closed })
+	return anyOf(err, func(rule storeError) bool { return rule.closed })
 }
 
 // anyOf reports whether the error wraps one whose row says so.
-func anyOf(err error, says func(*storeError) bool) bool {
-	for i := range storeErrors {
-		if says(&storeErrors[i]) && errors.Is(err, storeErrors[i].err) {
-			return true
-		}
-	}
-	return false
+func anyOf(err error, says func(storeError) bool) bool {
+	return slices.ContainsFunc(storeErrors, func(rule storeError) bool { return says(rule) && errors.Is(err, rule.err) })
 }

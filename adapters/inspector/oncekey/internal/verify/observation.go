@@ -3,6 +3,7 @@ package verify
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -80,12 +81,10 @@ var replayHeaders = []string{"Idempotent-Replayed", "Idempotency-Replayed", "X-I
 
 // isMarked reports whether the response has such a mark.
 func (e *Exchange) isMarked() bool {
-	for _, name := range replayHeaders {
-		if text := e.Header.Get(name); text != "" && !strings.EqualFold(text, "false") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(replayHeaders, func(name string) bool {
+		text := e.Header.Get(name)
+		return text != "" && !strings.EqualFold(text, "false")
+	})
 }
 
 // isReplay reports whether the server says that the response is a replay. The word of a server that has marked the first
