@@ -22,37 +22,31 @@ type target struct {
 // measure takes a figure from the results. It returns false for one that was not measured.
 type measure func(results) (harness.Estimate, bool)
 
-// overhead is an arm's time above its bare arm, in units of a peer's time above the peer's.
-func overhead(comparison, arm, bare, peer, peerBare string) measure {
+// of is a figure of some arms of a comparison. A name that is empty is no arm.
+func of(comparison string, figure func(*harness.Comparison) harness.Estimate, arms ...string) measure {
+	arms = slices.DeleteFunc(arms, func(arm string) bool { return arm == "" })
 	return func(r results) (harness.Estimate, bool) {
-		c := r.find(comparison, arm, bare, peer)
-		if c == nil || peerBare != "" && !c.Has(peerBare) {
+		c := r.find(comparison, arms...)
+		if c == nil {
 			return harness.Estimate{}, false
 		}
-		return c.Overhead(arm, bare, peer, peerBare), true
+		return figure(c), true
 	}
+}
+
+// overhead is an arm's time above its bare arm, in units of a peer's time above the peer's.
+func overhead(comparison, arm, bare, peer, peerBare string) measure {
+	return of(comparison, func(c *harness.Comparison) harness.Estimate { return c.Overhead(arm, bare, peer, peerBare) }, arm, bare, peer, peerBare)
 }
 
 // pooled is a quantile of an arm's latencies in all rounds, in units of another arm's.
 func pooled(comparison string, q float64, arm, to string) measure {
-	return func(r results) (harness.Estimate, bool) {
-		c := r.find(comparison, arm, to)
-		if c == nil {
-			return harness.Estimate{}, false
-		}
-		return c.PooledRatio(q, arm, to), true
-	}
+	return of(comparison, func(c *harness.Comparison) harness.Estimate { return c.PooledRatio(q, arm, to) }, arm, to)
 }
 
 // speed is an arm's operations per second in units of another arm's.
 func speed(comparison, arm, to string) measure {
-	return func(r results) (harness.Estimate, bool) {
-		c := r.find(comparison, arm, to)
-		if c == nil {
-			return harness.Estimate{}, false
-		}
-		return c.Ratio(to, arm), true
-	}
+	return of(comparison, func(c *harness.Comparison) harness.Estimate { return c.Ratio(to, arm) }, arm, to)
 }
 
 // Reasons of targets. Keep them to facts that a measurement has shown.

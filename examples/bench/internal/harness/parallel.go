@@ -22,12 +22,8 @@ func Parallel(workers, n int, work func(worker, i int) error) error {
 		})
 	}
 	group.Wait()
-	select {
-	case err := <-failed:
-		return err
-	default:
-		return nil
-	}
+	close(failed)
+	return <-failed
 }
 
 // TurnsOfWorkers is how many pieces of work each worker of a concurrent arm does in a slice,
