@@ -79,6 +79,29 @@ func TestConcurrentDuplicatesWait(t *testing.T) {
 	}))
 }
 
+// Case 88: above 128 waiting duplicates, further ones are refused at once.
+func TestWaitersOfAKeyAreLimited(t *testing.T) {
+	t.Parallel()
+	onEveryRouter(t, inABubble(func(t *testing.T, m mounting) {
+		const most, more = 128, 7
+		s, answers := rush(t, m, 1+most+more, policy.Wait(time.Minute))
+		s.ran(1)
+		replays, refused := 0, 0
+		for _, answer := range answers {
+			switch {
+			case answer.Code == http.StatusCreated && isReplay(answer):
+				replays++
+			case answer.Code == http.StatusConflict && answer.Header().Get("Retry-After") == "1" && problemIn(t, answer).Code == problem.InProgress:
+				refused++
+			}
+		}
+		if replays != most || refused != more {
+			t.Errorf("%d replays and %d refused, want %d and %d", replays, refused, most, more)
+		}
+		s.replays(payment("k"))
+	}))
+}
+
 // When a run releases the key, one waiting request runs, and the others continue to wait.
 func TestWaitingTakesItsTurn(t *testing.T) {
 	t.Parallel()
