@@ -81,8 +81,10 @@ func (b *builder) decode(spelled []byte) (decoded []byte, wellFormed bool) {
 		switch char[0] {
 		case '+':
 			char[0] = ' '
-		case '%', ';':
-			if n, err := hex.Decode(char[:], spelled[at+1:min(at+3, len(spelled))]); n == 0 || err != nil || spelled[at] == ';' {
+		case ';':
+			return spelled, false
+		case '%':
+			if n, err := hex.Decode(char[:], spelled[at+1:min(at+3, len(spelled))]); n == 0 || err != nil {
 				return spelled, false
 			}
 			at += 2
