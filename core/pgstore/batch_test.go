@@ -1,6 +1,7 @@
 package pgstore_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/storage"
@@ -115,6 +117,28 @@ func TestConcurrentCallsShareStatements(t *testing.T) {
 	}
 	for n, err := range completeTogether(t, store, leases...) {
 		fails(t, "Complete", err, nil, all[n].Key)
+	}
+}
+
+// A hook that chooses a schema by a value of the request's context sees the value in each
+// call, so that a key has one table.
+func TestSchemaOfTheContext(t *testing.T) {
+	t.Parallel()
+	type schema struct{}
+	_, pool := open(t, func(config *pgxpool.Config) {
+		config.PrepareConn = func(ctx context.Context, conn *pgx.Conn) (bool, error) {
+			_, err := conn.Exec(ctx, `SELECT set_config('search_path', $1, false)`, cmp.Or(ctx.Value(schema{}), any("public")))
+			return true, err
+		}
+	})
+	execute(t, pool, `CREATE SCHEMA tenant`)
+	tenant := context.WithValue(t.Context(), schema{}, "tenant")
+	must(t, pgstore.Migrate(tenant, pool))
+	store := pgstore.New(pool, pgstore.AlwaysBatch)
+	lease, _, err := store.Acquire(tenant, claim("key"))
+	must(t, errors.Join(err, store.Complete(tenant, lease, result("body"))))
+	if records := execute(t, pool, `SELECT FROM tenant.oncekey_records WHERE state = 'completed'`); records != 1 {
+		t.Errorf("the schema has %d records, want 1", records)
 	}
 }
 

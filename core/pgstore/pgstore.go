@@ -214,8 +214,9 @@ func AsynchronousClaims() Option { return func(s *Store) { s.asynchronousClaims 
 
 // WithoutBatches sends each call in a statement of its own, with the values of the
 // call's context. By default concurrent calls share statements, whose context has no
-// values. The option is for pools with hooks or tracers that need these values. It
-// costs throughput.
+// values. The option is for tracers that need these values, and costs throughput. A pool
+// with a PrepareConn or BeforeAcquire never has batches: by these values it may choose
+// the schema, and so the table.
 func WithoutBatches() Option { return func(s *Store) { s.withoutBatches = true } }
 
 // New returns a store that uses the pool. It neither dials nor migrates: the first
@@ -234,6 +235,7 @@ func configured(pool *pgxpool.Pool, options []Option) *Store {
 	if pool != nil {
 		config := pool.Config()
 		s.mode, statements = config.ConnConfig.DefaultQueryExecMode, statementsAtOnce(config.MaxConns)
+		s.withoutBatches = config.PrepareConn != nil || config.BeforeAcquire != nil //nolint:staticcheck // deprecated, and in use
 	}
 	s.claims = lane.Lane[storage.Claim, claimed]{Client: postgresClient, Send: s.claimMany, Statements: statements}
 	s.completions = lane.Lane[completion, struct{}]{Client: postgresClient, Send: s.completeMany, Statements: statements}
