@@ -26,6 +26,21 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
+// untyped is a request of a codec that has no messages of protobuf.
+type untyped struct{ connect.AnyRequest }
+
+func (untyped) Spec() connect.Spec { return connect.Spec{Procedure: rpctest.Pay} }
+
+// Without a message the guard could not tell two requests apart.
+func TestRequestWithoutAMessage(t *testing.T) {
+	t.Parallel()
+	guard := mustGuard(t, rpctest.NewEngine(t, memstore.New(), core.SharedScope), policy.Row("POST "+rpctest.Pay))
+	_, err := guard.WrapUnary(nil)(t.Context(), untyped{connect.NewRequest(new(struct{}))})
+	if connect.CodeOf(err) != connect.CodeInternal || !strings.Contains(err.Error(), "needs a proto.Message") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // A handler of the generic API sets the metadata on its response or on its error.
 // Interceptors outside of the guard see both, and the message of a replay.
 func TestResponsesAndErrors(t *testing.T) {

@@ -81,7 +81,7 @@ func TestSendHeader(t *testing.T) {
 		}
 	}
 	late := <-contexts
-	if grpc.SetHeader(late, metadata.Pairs("x", "1")) == nil || grpc.SetTrailer(late, metadata.Pairs("x", "1")) == nil {
+	if grpc.SetHeader(late, metadata.Pairs("x", "1")) == nil || grpc.SendHeader(late, metadata.Pairs("x", "1")) == nil || grpc.SetTrailer(late, metadata.Pairs("x", "1")) == nil {
 		t.Error("metadata was accepted after the handler had returned")
 	}
 	r := call(t.Context(), rpctest.Pay, rpctest.Key("released"), &shop.PayRequest{})
@@ -99,10 +99,11 @@ func TestScopeSeesTheConnection(t *testing.T) {
 	secured := credentials.TLSInfo{State: tls.ConnectionState{ServerName: "shop.test"}}
 	ctx := peer.NewContext(t.Context(), &peer.Peer{Addr: &net.TCPAddr{Port: 7}, AuthInfo: secured})
 	ctx = metadata.NewIncomingContext(ctx, metadata.Pairs(":authority", "shop.test", "idempotency-key", "k"))
-	_, err := guard.Intercept(ctx, new(shop.PayRequest), &grpc.UnaryServerInfo{FullMethod: rpctest.Pay}, func(context.Context, any) (any, error) {
+	_, err := guard.Intercept(ctx, new(shop.PayRequest), &grpc.UnaryServerInfo{FullMethod: rpctest.Pay}, func(ctx context.Context, _ any) (any, error) {
+		grpc.Method(ctx) // without a server
 		return new(shop.Payment), nil
 	})
-	if err != nil || seen.Host != "shop.test" || seen.RemoteAddr != ":7" || seen.TLS == nil || seen.TLS.ServerName != "shop.test" {
+	if err != nil || seen.Header[":authority"] != nil || seen.Host != "shop.test" || seen.RemoteAddr != ":7" || seen.TLS == nil || seen.TLS.ServerName != "shop.test" {
 		t.Errorf("the scope saw %+v, %v", seen, err)
 	}
 }
