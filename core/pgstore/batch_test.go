@@ -179,7 +179,7 @@ func TestRefusedCommitOfABatch(t *testing.T) {
 	execute(t, pool, `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'refused' USING ERRCODE = '23514'; END $$`)
 	execute(t, pool, `CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON oncekey_records DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse()`)
 	for _, o := range claimTogether(t, store, claims(2)...) {
-		fails(t, "Acquire", o.err, nil, "refused")
+		fails(t, "Acquire", o.err, storage.ErrNotStorable, "refused")
 	}
 }
 
