@@ -12,14 +12,12 @@
 // A handler marks its point of no return after the side effect. The response is
 // then stored, even if the handler fails or panics later:
 //
-//	receipt, err := gateway.Charge(ctx, card)
-//	failure.MarkExecuted(ctx)
+//	if receipt, err = gateway.Charge(ctx, card); err == nil {
+//		failure.MarkExecuted(ctx)
+//	}
 //
 // Marks travel in the context: r.Context(), any context derived from it, and
 // *gin.Context itself. The engine reads the marks once, when it settles the
 // response. A later mark, or one outside a guarded route, has no effect and
 // returns false.
-//
-// The package does not depend on HTTP servers or stores: package core calls
-// Classify and keeps or releases the key.
 package failure
