@@ -17,6 +17,7 @@ import (
 var (
 	win, find, must   = testkit.Win, testkit.Find, testkit.Must
 	winAttempt, fails = testkit.WinAttempt, testkit.Fails
+	result, runs      = testkit.Result, testkit.IsRunning
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -51,13 +52,6 @@ func claim(key string) storage.Claim {
 	}
 }
 
-func result(body string) storage.Result {
-	return storage.Result{
-		State: storage.Completed, Status: 201, Body: []byte(body), Retain: time.Hour, Header: storage.Header{{Name: "A", Value: "b"}},
-		Sketch: []byte("sketch of " + body),
-	}
-}
-
 // finish claims and completes a key.
 func finish(t *testing.T, store storage.Store, key, body string) storage.Lease {
 	t.Helper()
@@ -72,14 +66,6 @@ func replays(t *testing.T, store storage.Store, key, body string) {
 	if r := find(t, store, claim(key)); r.State != storage.Completed || string(r.Body) != body || r.Status != 201 || len(r.Header) != 1 ||
 		string(r.Sketch) != "sketch of "+body {
 		t.Errorf("key %q has %+v, want the response %q", key, r, body)
-	}
-}
-
-// runs expects that the key is in progress.
-func runs(t *testing.T, store storage.Store, key string) {
-	t.Helper()
-	if r := find(t, store, claim(key)); r.State != storage.InProgress || r.Abandoned() {
-		t.Errorf("key %q has %+v, want it in progress", key, r)
 	}
 }
 
