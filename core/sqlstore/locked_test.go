@@ -76,8 +76,8 @@ func TestLockedTableTakesNoMoreConnections(t *testing.T) {
 		go func() {
 			defer close(end)
 			testkit.Concurrently(callers, func(n int) {
-				for made := 0; made < calls || time.Since(began) < time.Minute && highest.Load() < most; made++ { // a busy machine connects slowly
-					_ = limited(t, 50*time.Millisecond, func(ctx context.Context) error {
+				for made := 0; made < calls || time.Since(began) < time.Minute && highest.Load() < most; made++ { // a busy machine connects slowly, and gets longer for it
+					_ = limited(t, 50*time.Millisecond<<(made/calls), func(ctx context.Context) error {
 						_, _, err := store.Acquire(ctx, claim(fmt.Sprint(n)))
 						return err
 					})
@@ -88,7 +88,7 @@ func TestLockedTableTakesNoMoreConnections(t *testing.T) {
 			select {
 			case <-end:
 				ended = true
-			default:
+			case <-time.After(5 * time.Millisecond):
 				var name string
 				var connected int64
 				must(t, other.QueryRowContext(t.Context(), `SHOW GLOBAL STATUS LIKE 'Threads_connected'`).Scan(&name, &connected))
