@@ -109,7 +109,7 @@ func (b largeBody) send(handler http.Handler, text []byte) *httptest.ResponseRec
 func TestBodyTakesBoundedMemory(t *testing.T) { //nolint:paralleltest // others would allocate in between
 	testkit.NeedsNoRaceDetector(t)
 	const small = 256 << 10 // for everything that does not grow with the body
-	for _, size := range []int{1 << 20, 5 << 20, 24 << 20} {
+	for _, size := range []int{1 << 20, 5 << 20, 12 << 20} {
 		for _, test := range []struct {
 			name   string
 			body   largeBody
@@ -250,7 +250,7 @@ func TestHostileBodyTakesBoundedMemory(t *testing.T) { //nolint:paralleltest // 
 // before the second pass, and a handler runs beside its body alone.
 func TestKeyFieldTakesBoundedMemory(t *testing.T) { //nolint:paralleltest // others would allocate in between
 	testkit.NeedsNoRaceDetector(t)
-	for _, size := range []int{1 << 20, 5 << 20, 24 << 20} {
+	for _, size := range []int{1 << 20, 5 << 20, 12 << 20} {
 		body := largeDocument(size)
 		var allocated, inUse, toScope, kept int64
 		scope := func(r *http.Request) (string, error) { // between both passes
