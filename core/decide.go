@@ -153,7 +153,7 @@ func (a *attempt) start(ctx context.Context) Decision {
 	run, refusal := newRun(ctx, a)
 	if refusal != "" {
 		run.context.end(nil)
-		a.shared.ledger.GiveBack(&a.claim)
+		a.shared.ledger.GiveBack(ctx, &a.claim)
 		return Decision{Problem: problem.New(refusal, "")}
 	}
 	if lease.TookOver {

@@ -65,9 +65,9 @@ type Info struct {
 // function gets the run's context (see Run.Context), on which core.DeriveKey,
 // failure.MarkExecuted and similar functions work. The run's context has the values
 // and the deadline of ctx. It is not cancelled with ctx, because a half-finished run
-// is worse than a late run. If the store fails, the engine stores the result after Do has
-// returned, and the Observer may then read values of ctx. gin reuses a *gin.Context: pass
-// c.Request.Context().
+// is worse than a late run. If the store fails, the engine calls it again after Do has
+// returned. The Observer and hooks of the store's client may then read values of ctx. gin
+// reuses a *gin.Context: pass c.Request.Context().
 //
 // Do stores a result, by the rules of package failure. An error of function releases
 // the key, so that the next call runs function again. But an error wrapped by

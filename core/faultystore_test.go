@@ -22,6 +22,7 @@ type faultyStore struct {
 	mu                                     sync.Mutex
 	acquire, complete, release, extend     func(apply func() error) error
 	acquires, completes, releases, extends atomic.Int64
+	look                                   func(ctx context.Context) // at each call, unless nil
 }
 
 func newFaultyStore() *faultyStore { return &faultyStore{Store: memstore.New()} }
@@ -63,6 +64,9 @@ func hang(func() error) error { return errHang }
 
 func (s *faultyStore) through(ctx context.Context, count *atomic.Int64, place *func(func() error) error, apply func(storage.Store) error) error {
 	count.Add(1)
+	if s.look != nil {
+		s.look(ctx)
+	}
 	s.mu.Lock()
 	fault, store := *place, s.Store
 	s.mu.Unlock()

@@ -157,13 +157,13 @@ func (r *reconciler) take(ctx context.Context, key string, record *storage.Recor
 		return nil
 	}
 	if lease := a.claim.Lease; !lease.TookOver || lease.Attempt != record.Attempt+1 {
-		s.ledger.GiveBack(&a.claim) // it has another attempt, or none, and the next search sees which
+		s.ledger.GiveBack(ctx, &a.claim) // it has another attempt, or none, and the next search sees which
 		return nil
 	}
 	run, refusal := newRun(ctx, a)
 	if refusal != "" {
 		run.context.end(nil)
-		s.ledger.GiveBack(&a.claim)
+		s.ledger.GiveBack(ctx, &a.claim)
 		return nil
 	}
 	return run

@@ -141,6 +141,40 @@ func overtaken(t *testing.T, store *faultyStore, handle http.HandlerFunc) (stale
 	return stale, winner, <-ended
 }
 
+// A hook of the store's client may choose the tenant by a value of the request's context. So calls
+// in the background have the values too: else they reach another tenant, and a retry runs again.
+func TestCallsInTheBackgroundHaveTheValues(t *testing.T) {
+	t.Parallel()
+	type tenant struct{}
+	testkit.EachInBubble(t, map[string]func(store *faultyStore) http.HandlerFunc{
+		"a response and its lease": func(store *faultyStore) http.HandlerFunc {
+			store.set(&store.complete)(failUnapplied)
+			return created
+		},
+		"a release": func(store *faultyStore) http.HandlerFunc {
+			store.set(&store.release)(failUnapplied)
+			return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }
+		},
+		"a claim that timed out": func(store *faultyStore) http.HandlerFunc {
+			store.set(&store.acquire)(hang)
+			return created
+		},
+	}, func(t *testing.T, prepare func(*faultyStore) http.HandlerFunc) {
+		store := newFaultyStore()
+		store.look = func(ctx context.Context) {
+			if ctx.Value(tenant{}) != "a" {
+				t.Error("a call of the store has no values of the request's context")
+			}
+		}
+		s := newService(t, store, prepare(store))
+		s.post(context.WithValue(t.Context(), tenant{}, "a"), "k", payment)
+		advance(time.Minute)
+		if store.completes.Load()+store.releases.Load() < 2 {
+			t.Error("nothing was done in the background")
+		}
+	})
+}
+
 // Case 5, 6: a holder that lost its lease changes no record, and its client gets no
 // response other than the stored response.
 func TestStaleHolderCannotSettle(t *testing.T) {

@@ -50,7 +50,7 @@ func (l *Ledger) Make(ctx context.Context, c *Claim) (*storage.Record, error) {
 		switch {
 		case err == nil && record == nil:
 			if c.steps, err = resumed(c.Lease.Steps); err != nil {
-				l.GiveBack(c)
+				l.GiveBack(ctx, c)
 			}
 			return nil, err
 		case err == nil, rules.ClaimLasts(err) && try == 0:
@@ -61,7 +61,7 @@ func (l *Ledger) Make(ctx context.Context, c *Claim) (*storage.Record, error) {
 		wait := soon(try)
 		if rules.ClaimLasts(err) || try == tries-1 || c.Timeout-time.Since(first) <= wait || !sleep(l.background, wait) {
 			c.Lease = storage.Lease{Claim: c.Request.Claim(), Attempt: 1} // of a new key
-			l.GiveBack(c)
+			l.GiveBack(ctx, c)
 			return nil, err
 		}
 		c.At = l.clock.Now()
@@ -91,7 +91,7 @@ func (l *Ledger) Admit(ctx context.Context, c *Claim, scope string) (a storage.A
 	}
 	switch {
 	case err != nil:
-		l.GiveBack(c)
+		l.GiveBack(ctx, c)
 	case a.Reached != 0: // at once, so that a flood leaves no claims behind
 		c.place = nil
 		l.Undo(ctx, c)
@@ -141,18 +141,18 @@ func isSealed(record *storage.Record) bool {
 	return slices.ContainsFunc(record.Header, func(f storage.Field) bool { return f.Op >= storage.Sealed })
 }
 
-// GiveBack releases an unused claim in the background, so that the key is not blocked
-// until the lease ends. The claim is released twice, because a claim that timed out may
+// GiveBack releases an unused claim in the background, with the values of ctx, so that the key is
+// not blocked until the lease ends. The claim is released twice, because a claim that timed out may
 // reach the store after the first release. At most 64 claims are released at a time, and
 // Shutdown waits for one try each, because the leases also end without a release.
-func (l *Ledger) GiveBack(c *Claim) {
+func (l *Ledger) GiveBack(ctx context.Context, c *Claim) {
 	select {
 	case l.releasing <- struct{}{}:
 	default:
 		return
 	}
 	lease, claimed, timeout, taken := c.Lease, c.At.Monotonic, c.Timeout, c.place
-	l.inBackground(func(ctx context.Context) {
+	l.inBackground(ctx, func(ctx context.Context) {
 		defer func() { <-l.releasing }()
 		if taken != nil {
 			taken.keep(ctx, timeout, 0)
@@ -181,7 +181,7 @@ func (l *Ledger) Undo(ctx context.Context, c *Claim) {
 	lease.Age = time.Since(c.At.Monotonic)
 	err := within(context.WithoutCancel(ctx), c.Timeout, func(ctx context.Context) error { return l.store.release(ctx, lease) })
 	if err != nil && !rules.WriteLasts(err) {
-		l.GiveBack(c)
+		l.GiveBack(ctx, c)
 	}
 }
 

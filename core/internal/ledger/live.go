@@ -120,17 +120,27 @@ func (l *live) forget(hold *Hold) {
 	}
 }
 
-// inBackground runs work that outlives a request. Shutdown waits for the work, and
+// inBackground runs work that outlives a request, with the values of the request's context: by
+// these, a hook of the store's client may choose the tenant. Shutdown waits for the work, and
 // cancels its context when Shutdown's own context ends.
-func (l *live) inBackground(work func(ctx context.Context)) {
+func (l *live) inBackground(request context.Context, work func(ctx context.Context)) {
 	l.mu.Lock()
 	l.work++
 	l.mu.Unlock()
 	go func() {
 		defer l.end()
-		work(l.background)
+		work(valued{l.background, context.WithoutCancel(request)})
 	}()
 }
+
+// valued is a context with the values of another.
+type valued struct {
+	context.Context
+	values context.Context
+}
+
+// Value implements context.Context.
+func (c valued) Value(key any) any { return c.values.Value(key) }
 
 // end must be called once for each hold, and for each BeginClaim without one.
 func (l *live) end() {

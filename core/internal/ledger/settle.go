@@ -181,7 +181,7 @@ func (h *Hold) reportLost(end *ending, err error) {
 func (h *Hold) settleLater(end ending, mayShow bool) {
 	h.wait(end.result, mayShow)
 	h.ledger.addUnsettled(1)
-	h.ledger.inBackground(func(ctx context.Context) {
+	h.ledger.inBackground(h.run.Context(), func(ctx context.Context) {
 		defer h.ledger.addUnsettled(-1)
 		defer h.ledger.forget(h)
 		ctx, cancel := context.WithTimeout(ctx, h.ledger.SettleBudget)
