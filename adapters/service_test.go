@@ -18,7 +18,6 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/internal/testkit"
-	"github.com/oncekey/oncekey/policy"
 )
 
 const (
@@ -43,8 +42,7 @@ func (m mounting) start(t testing.TB, p program) *service {
 	s := &service{TB: t, events: new(eventLog)}
 	s.store = &countingStore{Store: p.store}
 	if p.store == nil {
-		s.store.Store = memstore.New()
-		p.policy = append([]policy.Option{policy.StoreTimeout(time.Minute)}, p.policy...) // a busy machine holds a goroutine up for longer than the default
+		s.store.Store = testkit.Patient{Inspectable: memstore.New()}
 	}
 	if p.scope == nil {
 		p.scope = core.SharedScope
@@ -60,7 +58,7 @@ func (m mounting) start(t testing.TB, p program) *service {
 // everywhere runs a program that guards its routes itself, at every path.
 func everywhere(t *testing.T, guarded func(*core.Engine) http.Handler) *service {
 	t.Helper()
-	s := &service{TB: t, store: &countingStore{Store: memstore.New()}, events: new(eventLog)}
+	s := &service{TB: t, store: &countingStore{Store: testkit.Patient{Inspectable: memstore.New()}}, events: new(eventLog)}
 	engine, err := core.New(s.store, core.SharedScope, core.WithObserver(s.events))
 	testkit.Must(t, err)
 	s.Handler = guarded(engine)
