@@ -26,7 +26,7 @@ MODULES := $(shell sed -n -E 's|^[[:space:]]+(\./)?||p' go.work) tools
 # Those among them that users get, and that a release tags.
 PUBLISHED := $(filter-out core/internal/% examples examples/% tools,$(MODULES))
 
-# make race runs most packages twice: with the race detector, and without it for the tests that it disturbs and for the coverage.
+# make race runs packages twice: with the race detector, and without it for the tests that it disturbs and for the coverage.
 # The table in tools/testrun/plan.go has the exceptions. Those that run with it alone are counted there, and three stores run
 # without it for these tests. Without the debugger's tables (-w) linking takes three quarters of the time.
 RACED_COVERED := $(LIBRARY)/core/pgstore,$(LIBRARY)/core/sqlstore,$(LIBRARY)/core/redisstore,$(LIBRARY)/adapters/...
