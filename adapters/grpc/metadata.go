@@ -70,10 +70,12 @@ func metadataOf(header http.Header) metadata.MD {
 
 func isBinary(name string) bool { return strings.HasSuffix(name, "-bin") }
 
-// decoded reads base64 with and without padding, because Connect writes it without. Of a
-// damaged record it is what can be read.
+// decoded reads base64 with and without padding, because Connect writes it without.
 func decoded(text string) string {
-	raw, _ := base64.RawStdEncoding.DecodeString(strings.TrimRight(text, "="))
+	raw, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(text, "="))
+	if err != nil { // a damaged record
+		return ""
+	}
 	return string(raw)
 }
 
