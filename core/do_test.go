@@ -282,6 +282,26 @@ func TestDoWithinItself(t *testing.T) {
 	}
 }
 
+// A queue in the process may hand the function's context on to the next delivery. That is no part of a run that has ended.
+func TestDoWithTheContextOfAnEndedRun(t *testing.T) {
+	t.Parallel()
+	s := newService(t, memstore.New(), created)
+	handed := []context.Context{t.Context()}
+	for try := range 4 {
+		_, info, err := core.Do(handed[len(handed)-1], s.Engine, chargeCall("k", nil), func(ctx context.Context) (int, error) {
+			handed = append(handed, ctx)
+			if s.runs.Add(1) == 1 {
+				return 0, errors.New("busy")
+			}
+			return 1, nil
+		})
+		if (err != nil) != (try == 0) || info.Replayed != (try > 1) || info.Attempt != 1 {
+			t.Errorf("call %d: %+v, %v", try+1, info, err)
+		}
+	}
+	s.wantRuns(t, 2)
+}
+
 // A function that ran must not run again because its result cannot be kept.
 func TestDoWithResultsThatCannotBeKept(t *testing.T) {
 	t.Parallel()

@@ -106,15 +106,15 @@ func (c *runContext) Value(key any) any {
 	if key == (runKey{}) || key == (stepKey{}) {
 		return c.run
 	}
-	if asking, is := key.(*sameRequest); is && asking.digest == c.run.identity.digest {
-		return c.run.identity.route
-	}
 	if marks := c.run.marks.Value(key); marks != nil {
 		return marks
 	}
 	c.mu.Lock()
-	found := c.waiting
+	found, ended := c.waiting, c.ended
 	c.mu.Unlock()
+	if asking, is := key.(*sameRequest); is && !ended && asking.digest == c.run.identity.digest {
+		return c.run.identity.route
+	}
 	if found == nil {
 		found = context.WithoutCancel(c.parent)
 	}
