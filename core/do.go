@@ -42,7 +42,8 @@ type Call struct {
 // Codec must be safe for concurrent use. The methods are those of encoding/json.
 type Codec interface {
 	Marshal(v any) ([]byte, error)
-	// Unmarshal decodes data that Marshal returned into the pointer v.
+	// Unmarshal decodes data that Marshal returned into v, a pointer to the result's type:
+	// to a nil pointer, where the result is a pointer, such as a message of protobuf.
 	Unmarshal(data []byte, v any) error
 	// MediaType of the encoded input. With a JSON type the fingerprint is canonical.
 	// With any other type, equal inputs must be encoded as equal bytes.
@@ -74,7 +75,7 @@ type Info struct {
 // failure.Permanent, or an error after the run was marked executed, is stored as text.
 // Then this call and every repeated call return that error wrapped by
 // failure.Permanent. A result that the codec cannot encode, or that is larger than
-// MaxResponseBytes, is returned once and not stored.
+// MaxResponseBytes, is returned once and not stored. One that it cannot decode is ErrNotReplayable.
 //
 // If function did not run, the error of Do wraps ErrInProgress, ErrKeyReused,
 // ErrNotReplayable, ErrKeyExpired, ErrOutcomeUnknown, ErrScopeLimited or ErrUnavailable, or
@@ -235,7 +236,7 @@ func recall(record *storage.Record, s typed) (Info, error) {
 		return info, failure.Permanent(errors.New(string(record.Body)))
 	}
 	if err := s.decode(record.Body); err != nil {
-		return info, fmt.Errorf("oncekey: the stored result cannot be decoded: %w", err)
+		return info, fmt.Errorf("oncekey: the stored result cannot be decoded: %w (%w)", err, ErrNotReplayable)
 	}
 	return info, nil
 }
