@@ -74,8 +74,12 @@ type fault struct {
 }
 
 // mysqlPattern is the text of an error of go-sql-driver/mysql, which has its number in
-// a field, and no method for it.
-var mysqlPattern = regexp.MustCompile(`^Error (\d+)(?: \([0-9A-Z]{5}\))?: `)
+// a field, and no method for it. That of go-mysql-org writes ERROR.
+var mysqlPattern = regexp.MustCompile(`^(?i:error) (\d+)(?: \([0-9A-Z]{5}\))?: `)
+
+// statePattern ends the text of an error of a PostgreSQL driver without SQLState, as bun's
+// pgdriver, or of an error that a program's wrapper has made from the text.
+var statePattern = regexp.MustCompile(`\(SQLSTATE[= ]([0-9A-Z]{5})\)$`)
 
 // mysqlNumber is the number of an error of go-sql-driver/mysql, or 0.
 func mysqlNumber(err error) int {
@@ -98,6 +102,8 @@ func faultOf(err error) (f fault) {
 	var withCode interface{ Code() int }
 	if errors.As(err, &withState) {
 		f.state = withState.SQLState()
+	} else if err != nil {
+		f.state = stateIn(err.Error())
 	}
 	if errors.As(err, &withCode) {
 		f.sqlite = withCode.Code() & sqlitePrimary
@@ -118,6 +124,14 @@ func faultOf(err error) (f fault) {
 	}
 	f.stale = f.stale || f.state == planChanged || slices.Contains(staleNumbers, f.number)
 	return f
+}
+
+// stateIn is the SQLSTATE at the end of a text, or "".
+func stateIn(text string) string {
+	if found := statePattern.FindStringSubmatch(text); found != nil {
+		return found[1]
+	}
+	return ""
 }
 
 // contended: the database has certainly rolled the statement back, in favour of

@@ -205,6 +205,11 @@ func TestErrorsOfDrivers(t *testing.T) {
 		{errors.New("database is locked"), "contended"}, // mattn/go-sqlite3
 		{errors.New("attempt to write a readonly database"), "forbidden"},
 		{errors.New("connection refused"), ""},
+		// bun's pgdriver and go-mysql-org's driver have no SQLState and no type that the store could ask.
+		{wrapped(errors.New("ERROR: savepoint \"oncekey\" does not exist (SQLSTATE=3B001)")), "ended"},
+		{errors.New("ERROR: deadlock detected (SQLSTATE=40P01)"), "contended refused"},
+		{errors.New("ERROR: no \"(SQLSTATE=40P01)\" (SQLSTATE 22023)"), ""},
+		{errors.New("ERROR 1305 (42000): SAVEPOINT oncekey does not exist"), "ended"},
 	} {
 		testkit.Equal(t, sqlstore.Judge(test.err), test.want, "%v", test.err)
 	}
