@@ -223,7 +223,7 @@ func TestExhaustedPool(t *testing.T) {
 	connection, err := pool.Acquire(t.Context())
 	must(t, err)
 	for operation, err := range tryAll(t, store, lease, 50*time.Millisecond) {
-		fails(t, operation, err, context.DeadlineExceeded)
+		fails(t, operation, err, context.DeadlineExceeded, "all 1 connections of the pool are in use")
 	}
 	impatient, leave := context.WithCancel(t.Context())
 	const callers = 3

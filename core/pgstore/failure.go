@@ -53,7 +53,7 @@ func (s *Store) refusal(operation, key string, err error) error {
 }
 
 // explained adds the remedy to an error of the server: a missing or outdated table,
-// a missing right, or a pooler.
+// a missing right, a pooler, or a pool in use.
 func (s *Store) explained(err error) error {
 	code := codeOf(err)
 	if sqlrows.TakesNoChanges(code) {
@@ -69,7 +69,8 @@ func (s *Store) explained(err error) error {
 		s.proof.Doubt() // the next claim notices the pooler
 		return fmt.Errorf("a pooler gives this pool changing sessions, set default_query_exec_mode=exec: %w", err)
 	default:
-		return err
+		pool := s.pool.Stat()
+		return sqlrows.InFullPool(err, int(pool.AcquiredConns()), int(pool.MaxConns()))
 	}
 }
 

@@ -183,8 +183,8 @@ func (f fault) mixedUp(err error) bool {
 		f.state == protocolViolation && strings.Contains(err.Error(), "bind message")
 }
 
-// explained adds the remedy to an error of the database: a missing table, a missing right, or a
-// pooler.
+// explained adds the remedy to an error of the database: a missing table, a missing right, a
+// pooler, or a pool in use.
 func (s *Store) explained(err error) error {
 	switch f := faultOf(err); {
 	case sqlrows.TakesNoChanges(f.state):
@@ -198,7 +198,8 @@ func (s *Store) explained(err error) error {
 	case f.mixedUp(err):
 		return fmt.Errorf("a pooler gives this pool changing sessions, set default_query_exec_mode=exec for pgx, or binary_parameters=yes for lib/pq: %w", err)
 	default:
-		return err
+		pool := s.db.Stats()
+		return sqlrows.InFullPool(err, pool.InUse, pool.MaxOpenConnections)
 	}
 }
 

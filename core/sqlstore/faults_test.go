@@ -97,7 +97,7 @@ func TestBusyFile(t *testing.T) {
 		start := time.Now()
 		for operation, err := range tryAll(t, store, lease, 100*time.Millisecond) {
 			if operation != "BeginTransaction" {
-				fails(t, operation, err, context.DeadlineExceeded)
+				fails(t, operation, err, context.DeadlineExceeded, "all 1 connections of the pool are in use")
 			}
 		}
 		if took := time.Since(start); took > 3*time.Second {
@@ -138,7 +138,7 @@ func TestExhaustedPool(t *testing.T) {
 		must(t, err)
 		for operation, err := range tryAll(t, store, lease, 50*time.Millisecond) {
 			if store.Transacts() || operation != "BeginTransaction" {
-				fails(t, operation, err, context.DeadlineExceeded)
+				fails(t, operation, err, context.DeadlineExceeded, "all 1 connections of the pool are in use")
 			}
 		}
 		must(t, taken.Close())

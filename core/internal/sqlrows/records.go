@@ -114,6 +114,15 @@ func Ended(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", end, err)
 }
 
+// InFullPool adds to the error of a call without time that the pool, whose size may be
+// unlimited, has no free connection: the database may be well, and its errors say nothing.
+func InFullPool(err error, inUse, size int) error {
+	if size <= 0 || inUse < size || !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return fmt.Errorf("all %d connections of the pool are in use: %w", size, err)
+}
+
 // Failure adds the operation and the key to an error.
 func (s *Records) Failure(operation, key string, err error) error {
 	if err == nil {
