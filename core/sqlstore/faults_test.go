@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -139,6 +140,12 @@ func TestExhaustedPool(t *testing.T) {
 		for operation, err := range tryAll(t, store, lease, 50*time.Millisecond) {
 			if store.Transacts() || operation != "BeginTransaction" {
 				fails(t, operation, err, context.DeadlineExceeded, "all 1 connections of the pool are in use")
+			}
+		}
+		for range 12 { // more than there are places: none of them has asked the server
+			err := limited(t, 5*time.Millisecond, func(ctx context.Context) error { return store.Extend(ctx, lease, time.Minute) })
+			if err == nil || strings.Contains(err.Error(), "at the server") {
+				t.Errorf("Extend returned %v, want an error of the pool alone", err)
 			}
 		}
 		must(t, taken.Close())

@@ -177,7 +177,12 @@ func configured(db *sql.DB, dialect Dialect, options []Option) *Store {
 		panic(fmt.Sprintf("sqlstore: Table(%q): the schema has %d bytes: %s takes at most %d", s.table, len(schema), s.dialect.name, s.dialect.longestName))
 	}
 	s.proof = sqlrows.Proof{Client: sqlDriver, Prove: s.proveAll}
-	s.places = sync.OnceValue(func() places { return newPlaces(db.Stats().MaxOpenConnections) })
+	s.places = sync.OnceValue(func() places {
+		if s.dialect.Limited == nil {
+			return nil // no statement outlasts its call for long
+		}
+		return newPlaces(db.Stats().MaxOpenConnections)
+	})
 	s.compileStatements()
 	s.records = s.newRecords()
 	s.inspector, s.scopes = s.records, sqlrows.NewScopes(s.records)
