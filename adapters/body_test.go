@@ -2,6 +2,7 @@ package adapters_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/gin-gonic/gin"
 
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/internal/testkit"
@@ -277,4 +280,29 @@ func TestBodyThatMiddlewareHasPutBack(t *testing.T) {
 		s.runsAgain(payment("k"))
 		s.replays(payment("k"))
 	})
+}
+
+// ShouldBindBodyWith reads the body, and gin keeps its bytes for the next one. Middleware may
+// have put another body there since.
+func TestBodyThatGinHasKept(t *testing.T) {
+	t.Parallel()
+	for name, later := range map[string]string{"and nothing else": "", "and replaced": "other"} {
+		onCase(t, name, ginRouters, func(t *testing.T, m mounting) {
+			reading := func(c *gin.Context) {
+				_ = c.ShouldBindBodyWithJSON(new(any))
+				_ = c.Request.Body.Close()
+				if later != "" {
+					c.Request.Body = io.NopCloser(strings.NewReader(later))
+				}
+			}
+			s := m.start(t, program{outside: []middleware{{gin: reading}}, handler: func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(w, r.Body)
+			}})
+			s.gets(s.runsAgain(post("/payments", "k", `[1]`)), http.StatusOK, cmp.Or(later, `[1]`))
+			s.replays(post("/payments", "k", `[ 1]`, chunked))
+			if later == "" {
+				s.refuses(post("/payments", "k", `[2]`), http.StatusUnprocessableEntity, problem.KeyReused)
+			}
+		})
+	}
 }

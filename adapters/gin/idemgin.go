@@ -51,6 +51,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/oncekey/oncekey/adapters/gin/internal/routes"
 	"github.com/oncekey/oncekey/adapters/internal/declared"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
@@ -128,6 +129,7 @@ func (h *guarded) serve(c *gin.Context) {
 		return
 	}
 	c.Request.Pattern = c.FullPath() // gin leaves net/http's field empty
+	routes.PutBodyBack(c)
 	switch {
 	case !route.Guards(c.Request.Method) && h.cover.Table != nil:
 		h.refuse(c, route, fmt.Errorf("%w, and it wrote %s", errWrittenMethod, c.Request.Method))

@@ -1,6 +1,8 @@
 package routes
 
 import (
+	"bytes"
+	"io"
 	"reflect"
 	"unsafe"
 
@@ -48,4 +50,17 @@ func chainOf(c *gin.Context) (handlers gin.HandlersChain, index int) {
 	//nolint:gosec // contextFields has checked the types
 	index = int(*(*int8)(unsafe.Add(unsafe.Pointer(c), indexAt)))
 	return handlers, index
+}
+
+// PutBodyBack puts back the body that ShouldBindBodyWith has read, and whose bytes gin keeps.
+// A read of no bytes succeeds if other middleware has put a body there.
+func PutBodyBack(c *gin.Context) {
+	kept, _ := c.Get(gin.BodyBytesKey)
+	body, isKept := kept.([]byte)
+	if !isKept {
+		return
+	}
+	if _, err := c.Request.Body.Read(nil); err != nil {
+		c.Request.Body = io.NopCloser(bytes.NewReader(body))
+	}
 }
