@@ -100,12 +100,24 @@ func (x *Explanation) fill(found *core.Explanation, retry *core.Retry) {
 	if isJSON(retry.Header.Get("Content-Type")) && len(retry.Body) > 0 && !json.Valid(retry.Body) {
 		x.Remarks = append(x.Remarks, "The body is not JSON, although its Content-Type says so: the engine compares it byte by byte.")
 	}
-	if found.Found != nil && !found.Sketched && found.Found.State != storage.Expired {
-		x.Remarks = append(x.Remarks, "The record has no sketch of its first request, so the members cannot be named: "+
-			"it has no result, an operator has settled it, or the request had no members, too many of them, or counts byte by byte.")
+	if remark := withoutMembers(found); remark != "" {
+		x.Remarks = append(x.Remarks, remark)
 	}
 	if retry.Route != nil && retry.Route.Observes() {
 		x.Remarks = append(x.Remarks, "The route only observes: its handler runs in any case, and this is what a guard would do.")
+	}
+}
+
+// withoutMembers says why a record's members cannot be named, or "".
+func withoutMembers(found *core.Explanation) string {
+	switch record := found.Found; {
+	case record == nil, found.Sketched, record.State == storage.Expired:
+		return ""
+	case isSealed(record):
+		return "The record is sealed, so the members cannot be named here. A process without the key of its seal responds with 503."
+	default:
+		return "The record has no sketch of its first request, so the members cannot be named: " +
+			"it has no result, an operator has settled it, or the request had no members, too many of them, or counts byte by byte."
 	}
 }
 

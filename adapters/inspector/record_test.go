@@ -13,6 +13,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/sealedstore"
 	"github.com/oncekey/oncekey/internal/testkit"
 )
 
@@ -80,6 +81,17 @@ func TestVerdictOfAnUnknownRoute(t *testing.T) {
 	if record.Policy != nil || record.Outlook.Result != "" || record.Verdict.Gets != "409 outcome_unknown or a run of the handler, as the route's policy decides" {
 		t.Errorf("the record is %+v, %+v", record.Outlook, record.Verdict)
 	}
+}
+
+// Only a process with its key sends a sealed response: the others say so.
+func TestVerdictOfASealedRecord(t *testing.T) {
+	t.Parallel()
+	store := memstore.New()
+	newService(t, sealedstore.New(store, testkit.NewGCM(1))).pay("k1", "")
+	without, other := newService(t, store), newService(t, sealedstore.New(store, testkit.NewGCM(2)))
+	testkit.Equal(t, without.recordOf("k1").Verdict.Gets, "that response, 201, from a process with the key of its seal, and 503 from any other", "what a retry gets")
+	without.wantPage(without.post("/explain", question("k1", payment)), http.StatusOK, "The record is sealed")
+	other.wantPage(other.get("/records/"+other.id("k1")), http.StatusBadGateway, "give it the key of the seal again")
 }
 
 func TestTimeline(t *testing.T) {

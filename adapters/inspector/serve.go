@@ -57,8 +57,8 @@ func (p *Page) failed(err error) screen {
 	case errors.Is(err, storage.ErrCorruptRecord):
 		f = &Fault{
 			Status: http.StatusBadGateway, Title: "This program cannot read the record", Cause: err.Error(),
-			Detail: "A newer version may have written it, or another program writes under the same names. Requests with its key get 503 until it is gone.",
-			Advice: "Upgrade this service, or find out who else writes here.",
+			Detail: "A newer version may have written it, its seal needs a key that this program lacks, or another program writes under the same names. Requests with its key get 503 until it is gone.",
+			Advice: "Upgrade this service, give it the key of the seal again, or find out who else writes here.",
 		}
 	case errors.Is(err, storage.ErrUnreadable):
 		f = &Fault{

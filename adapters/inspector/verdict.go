@@ -3,6 +3,7 @@ package inspector
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -55,7 +56,16 @@ func verdictOf(record *storage.Record, declared *policy.Policy, outlook core.Out
 	default:
 		v.tombstone(record)
 	}
+	if isSealed(record) {
+		v.Gets += ", from a process with the key of its seal, and 503 from any other"
+	}
 	return v
+}
+
+// isSealed reports whether the response came out of a store without its seal (package sealedstore): the command reads the
+// store itself, and a service may have lost its seal.
+func isSealed(record *storage.Record) bool {
+	return slices.ContainsFunc(record.Header, func(f storage.Field) bool { return f.Op >= storage.Sealed })
 }
 
 // tombstone fills the verdict about an expired record.
