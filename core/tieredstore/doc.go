@@ -143,4 +143,5 @@
 // from redisstore to tieredstore, stop the last old instance before the first new
 // instance starts. The finished records of the old instances are replayed, and the
 // tombstones of finished keys are found. What the old instances abandoned is forgotten.
+// Until these records end, the hot tier alone has them: it must not evict or lose them.
 package tieredstore
