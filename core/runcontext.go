@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -106,8 +107,8 @@ func (c *runContext) Value(key any) any {
 	if key == (runKey{}) || key == (stepKey{}) {
 		return c.run
 	}
-	if marks := c.run.marks.Value(key); marks != nil {
-		return marks
+	if own := cmp.Or(c.run.marks.Value(key), noTransaction.Value(key)); own != nil {
+		return own
 	}
 	c.mu.Lock()
 	found, ended := c.waiting, c.ended

@@ -92,6 +92,24 @@ func newBankService(t *testing.T, b *bank, handle http.HandlerFunc) *service {
 	return newService(t, b, handle, policy.Transactional(true))
 }
 
+// A call inside of a transactional handler is a run of its own. Its result stays when the handler's transaction rolls back, and so
+// must its effect.
+func TestCallInsideATransaction(t *testing.T) {
+	t.Parallel()
+	var s *service
+	s = newBankService(t, newBank(), func(w http.ResponseWriter, r *http.Request) {
+		_, _, err := core.Do(r.Context(), s.Engine, chargeCall("k", nil), func(ctx context.Context) (int, error) {
+			if bankOf(ctx) != nil {
+				t.Error("the call writes in the handler's transaction")
+			}
+			return 1, nil
+		})
+		testkit.Must(t, err)
+		created(w, r)
+	})
+	wantFirst(t, s.post(t.Context(), "k", payment))
+}
+
 func TestTransactionIsRolledBackWhenTheKeyIsReleased(t *testing.T) {
 	t.Parallel()
 	testkit.EachInBubble(t, map[string]http.HandlerFunc{
