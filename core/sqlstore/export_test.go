@@ -16,9 +16,9 @@ func (s *Store) IsPrompt() bool { return s.prompt }
 // Judge reads an error of a driver.
 func Judge(err error) (words string) {
 	f := faultOf(err)
-	for i, is := range []bool{f.contended(), f.refused(), f.forbidden(), f.mixedUp(err), f.noSavepoint()} {
+	for i, is := range []bool{f.contended(), f.refused(), f.forbidden(), f.mixedUp(err), f.noSavepoint(), f.refusedForGood()} {
 		if is {
-			words += [...]string{"contended ", "refused ", "forbidden ", "mixed up ", "ended "}[i]
+			words += [...]string{"contended ", "refused ", "forbidden ", "mixed up ", "ended ", "for good "}[i]
 		}
 	}
 	return strings.TrimSpace(words)

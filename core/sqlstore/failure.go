@@ -81,6 +81,14 @@ var mysqlPattern = regexp.MustCompile(`^(?i:error) (\d+)(?: \([0-9A-Z]{5}\))?: `
 // pgdriver, or of an error that a program's wrapper has made from the text.
 var statePattern = regexp.MustCompile(`\(SQLSTATE[= ]([0-9A-Z]{5})\)$`)
 
+// sqlitePattern is the text of an error of ncruces/go-sqlite3, whose method Code has a type of its own.
+var sqlitePattern = regexp.MustCompile(`^sqlite3: ([a-z ]+)(?:: |$)`)
+
+var sqliteTexts = map[string]int{
+	"database is locked": sqliteBusy, "database table is locked": sqliteLocked, "attempt to write a readonly database": sqliteReadOnly,
+	"string or blob too big": 18, "constraint failed": 19, "datatype mismatch": 20,
+}
+
 // mysqlNumber is the number of an error of go-sql-driver/mysql, or 0.
 func mysqlNumber(err error) int {
 	found := mysqlPattern.FindStringSubmatch(err.Error())
@@ -120,6 +128,9 @@ func faultOf(err error) (f fault) {
 		}
 		if number := mysqlNumber(err); number != 0 {
 			f.number = number
+		}
+		if found := sqlitePattern.FindStringSubmatch(err.Error()); found != nil {
+			f.sqlite = max(f.sqlite, sqliteTexts[found[1]])
 		}
 	}
 	f.stale = f.stale || f.state == planChanged || slices.Contains(staleNumbers, f.number)

@@ -212,6 +212,9 @@ func TestErrorsOfDrivers(t *testing.T) {
 		{errors.New("database is locked"), "contended"}, // mattn/go-sqlite3
 		{errors.New("attempt to write a readonly database"), "forbidden"},
 		{errors.New("connection refused"), ""},
+		{wrapped(errors.New("sqlite3: database is locked")), "contended"}, // ncruces/go-sqlite3
+		{errors.Join(errors.New("sqlite3: constraint failed: CHECK constraint failed: narrow"), context.Canceled), "for good"},
+		{errors.New("sqlite3: disk I/O error"), ""},
 		// bun's pgdriver and go-mysql-org's driver have no SQLState and no type that the store could ask.
 		{wrapped(errors.New("ERROR: savepoint \"oncekey\" does not exist (SQLSTATE=3B001)")), "ended"},
 		{errors.New("ERROR: deadlock detected (SQLSTATE=40P01)"), "contended refused"},
