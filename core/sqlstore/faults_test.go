@@ -98,7 +98,7 @@ func TestBusyFile(t *testing.T) {
 		start := time.Now()
 		for operation, err := range tryAll(t, store, lease, 100*time.Millisecond) {
 			if operation != "BeginTransaction" {
-				fails(t, operation, err, context.DeadlineExceeded, "all 1 connections of the pool are in use")
+				fails(t, operation, err, context.DeadlineExceeded)
 			}
 		}
 		if took := time.Since(start); took > 3*time.Second {
