@@ -196,8 +196,8 @@ type Finding struct {
 	Advice string `json:"advice,omitempty"`
 }
 
-// examineWithin bounds all checks together.
-const examineWithin = 20 * time.Second
+// examineWithin bounds all checks together, and checkWithin the first, which leaves time for the others.
+const examineWithin, checkWithin = 20 * time.Second, 5 * time.Second
 
 func (p *Page) doctor(v visit) (screen, error) {
 	ctx, cancel := context.WithTimeout(v.Context(), examineWithin)
@@ -225,6 +225,8 @@ func (p *Page) doctor(v visit) (screen, error) {
 
 // ready is the finding about this process.
 func (p *Page) ready(ctx context.Context) storage.Finding {
+	ctx, cancel := context.WithTimeout(ctx, checkWithin)
+	defer cancel()
 	if err := p.engine.Ready(ctx); err != nil {
 		return storage.Finding{Check: "ready to serve", Grade: storage.Mend, Seen: err.Error(), Advice: "Guarded routes respond with 503 until this is mended."}
 	}

@@ -1,6 +1,8 @@
 package inspector_test
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -131,6 +133,29 @@ func TestRoutesAreCounted(t *testing.T) {
 	if one.First != 3 || one.Replays != 1 || one.Conflicts != 1 || one.Reused != 1 || one.Failures != 1 || one.OnStoreError != "FailClosed" || len(one.Endpoints) != 1 {
 		t.Errorf("the route is %+v", one)
 	}
+}
+
+// hangingCheck is a store whose Check does not return, for example because of its key service.
+type hangingCheck struct{ *memstore.Store }
+
+func (hangingCheck) Check(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (hangingCheck) Examine(ctx context.Context) []storage.Finding {
+	return []storage.Finding{{Check: "time left", Grade: storage.Good, Seen: fmt.Sprint(ctx.Err())}}
+}
+
+func TestDoctorOfACheckThatHangs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t, hangingCheck{memstore.New()})
+		doctor := read[inspector.Doctor](s, s.get("/doctor", acceptsJSON...), http.StatusOK)
+		if doctor.Findings[0].Grade != "mend" || doctor.Findings[1].Seen != "<nil>" {
+			t.Errorf("the findings are %+v, want time for all of them", doctor)
+		}
+	})
 }
 
 func TestDoctor(t *testing.T) {

@@ -115,6 +115,7 @@ func (s *Store) Check(ctx context.Context) error {
 // trial text.
 func (s *Store) Examine(ctx context.Context) []storage.Finding {
 	const check = "seal"
+	findings := examination.Nested(ctx, "next store", s.next) // first: a key service that hangs leaves no time
 	seal := examination.Good(check, "the AEAD opens what it seals")
 	if err := s.try(ctx); err != nil {
 		seal = examination.Mend(check, err.Error(), "mend the key service, or this program's right to use the key: requests get 503")
@@ -122,7 +123,7 @@ func (s *Store) Examine(ctx context.Context) []storage.Finding {
 	if s.readPlain && seal.Grade == storage.Good {
 		seal = examination.Look(check, seal.Seen+", ReadPlain is set", "remove ReadPlain after the first TTL: a writer of the store can forge responses")
 	}
-	return append(examination.Nested(ctx, "next store", s.next), seal)
+	return append(findings, seal)
 }
 
 func (s *Store) unsupported(operation string) error {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/sealedstore"
@@ -167,6 +169,31 @@ func TestSettleWithoutTheKey(t *testing.T) {
 	if r := testkit.Find(t, store, claim("key")); r.State != storage.Unreplayable || r.Status != storage.StatusByHand {
 		t.Errorf("the record is %+v, want the operator's decision", r)
 	}
+}
+
+// examinedFirst fails the test when no time is left for its examination.
+type examinedFirst struct {
+	*memstore.Store
+	testing.TB
+}
+
+func (e examinedFirst) Examine(ctx context.Context) []storage.Finding {
+	must(e, ctx.Err())
+	return e.Store.Examine(ctx)
+}
+
+// A key service that hangs leaves time to examine the next store.
+func TestExamineWithAHangingAEAD(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		aead := &hanging{AEAD: newGCM(1), letGo: make(chan struct{})}
+		aead.hangs.Store(true)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		findings := sealedstore.New(examinedFirst{memstore.New(), t}, aead).Examine(ctx)
+		testkit.Equal(t, findings[len(findings)-1].Grade, storage.Mend, "the grade of the seal")
+		close(aead.letGo)
+	})
 }
 
 func TestExamine(t *testing.T) {

@@ -46,11 +46,14 @@ func One(check string, run func(ctx context.Context, check string) storage.Findi
 
 // Server is what every store over a server can do.
 type Server struct {
-	// Reach fails where the server cannot be reached. Trip is a round trip.
+	// Reach fails where the server cannot be reached. It gets five seconds, so that a server that does not
+	// respond leaves time to look at another one. Trip is a round trip.
 	Reach, Trip func(ctx context.Context) error
 	// Clock returns the server's time.
 	Clock func(ctx context.Context) (time.Time, error)
 }
+
+const reachWithin = 5 * time.Second
 
 // Run runs the steps, and those of every server. Where the server cannot be reached, it skips all of them.
 func Run(ctx context.Context, s Server, store Inspectable, steps ...Step) []storage.Finding {
@@ -60,7 +63,9 @@ func Run(ctx context.Context, s Server, store Inspectable, steps ...Step) []stor
 		One("round trip", func(ctx context.Context, check string) storage.Finding { return RoundTrips(ctx, check, s.Trip) }),
 		One("canary", func(ctx context.Context, check string) storage.Finding { return Canary(ctx, check, store) }),
 	)
-	if err := s.Reach(ctx); err != nil {
+	reach, cancel := context.WithTimeout(ctx, reachWithin)
+	defer cancel()
+	if err := s.Reach(reach); err != nil {
 		findings := []storage.Finding{Mend(connection, err.Error(), "start the server, or mend its address, its name or the password")}
 		for _, step := range steps {
 			findings = append(findings, Skipped(step.check, "the server does not respond", "mend the connection first"))

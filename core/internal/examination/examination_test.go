@@ -139,6 +139,18 @@ func TestRunSkipsWithoutAServer(t *testing.T) {
 	}
 }
 
+// A server that hangs leaves time for the examination of another one.
+func TestRunOfAServerThatHangs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		hanging := examination.Server{Reach: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
+		testkit.Equal(t, examination.Run(ctx, hanging, memstore.New())[0].Grade, storage.Mend, "the grade of the connection")
+		testkit.Must(t, ctx.Err())
+	})
+}
+
 func TestNested(t *testing.T) {
 	t.Parallel()
 	var checks []string
