@@ -61,9 +61,13 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (p *Page) handlers() http.Handler {
 	mux := http.NewServeMux()
 	on := func(pattern string, needed Right, show func(visit) (screen, error)) {
-		mux.Handle(pattern, p.endpoint(needed, show))
+		mux.Handle(pattern, p.endpoint(needed, func(v visit) (screen, error) {
+			v, end := v.within(examineWithin)
+			defer end()
+			return show(v)
+		}))
 	}
-	on("GET /{$}", Read, p.list)
+	mux.Handle("GET /{$}", p.endpoint(Read, p.list)) // which knows how long it looks
 	on("POST /find", Read, p.find)
 	on("GET /records/{id}", Read, p.record)
 	on("POST /records/{id}/reveal", Read|Reveal, p.reveal)

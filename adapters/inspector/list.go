@@ -62,6 +62,8 @@ func (p *Page) list(v visit) (screen, error) {
 	if err != nil {
 		return screen{}, err
 	}
+	v, end := v.within(within + checkWithin)
+	defer end()
 	begin := time.Now()
 	found := &Records{Filter: filter, Unsettled: p.waiting(), Routes: p.patterns(recorded), First: !query.Has("cursor")}
 	counted := make(chan []Count, 1)

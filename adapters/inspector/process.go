@@ -196,13 +196,12 @@ type Finding struct {
 	Advice string `json:"advice,omitempty"`
 }
 
-// examineWithin bounds all checks together, and checkWithin the first, which leaves time for the others.
+// examineWithin bounds the calls of a screen at the store, such as all checks together, and checkWithin the first check, which
+// leaves time for the others.
 const examineWithin, checkWithin = 20 * time.Second, 5 * time.Second
 
 func (p *Page) doctor(v visit) (screen, error) {
-	ctx, cancel := context.WithTimeout(v.Context(), examineWithin)
-	defer cancel()
-	begin := time.Now()
+	ctx, begin := v.Context(), time.Now()
 	findings := []storage.Finding{p.ready(ctx)}
 	if examined, can := p.records.Examine(ctx); can {
 		findings = append(findings, examined...)

@@ -147,6 +147,34 @@ func (hangingCheck) Examine(ctx context.Context) []storage.Finding {
 	return []storage.Finding{{Check: "time left", Grade: storage.Good, Seen: fmt.Sprint(ctx.Err())}}
 }
 
+// frozen is a store whose server does not respond.
+type frozen struct{ *memstore.Store }
+
+func (frozen) Lookup(ctx context.Context, _ string) (*storage.Record, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func (frozen) List(ctx context.Context, _ storage.Filter, _ storage.Page) (storage.Listing, error) {
+	<-ctx.Done()
+	return storage.Listing{}, ctx.Err()
+}
+
+// A browser, and the command with its 30 seconds, are told that the store does not respond.
+func TestFrozenStore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t, frozen{memstore.New()})
+		for _, path := range []string{"/", "/records/" + s.id("k1")} {
+			begin := time.Now()
+			s.wantPage(s.get(path), http.StatusServiceUnavailable, "The store has failed")
+			if took := time.Since(begin); took > 20*time.Second {
+				t.Errorf("%s took %s", path, took)
+			}
+		}
+	})
+}
+
 func TestDoctorOfACheckThatHangs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -1,12 +1,14 @@
 package inspector
 
 import (
+	"context"
 	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/storage"
@@ -167,6 +169,12 @@ type screen struct {
 type visit struct {
 	*http.Request
 	operator Operator
+}
+
+// within returns the visit with an end of its calls at the store: a browser, and a frozen server, wait for ever.
+func (v visit) within(limit time.Duration) (visit, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(v.Context(), limit)
+	return visit{v.WithContext(ctx), v.operator}, cancel
 }
 
 // Fault is the data of a screen that says why there is no other.
