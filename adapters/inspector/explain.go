@@ -103,8 +103,8 @@ func (x *Explanation) fill(found *core.Explanation, retry *core.Retry) {
 	if remark := withoutMembers(found); remark != "" {
 		x.Remarks = append(x.Remarks, remark)
 	}
-	if retry.Route != nil && retry.Route.Observes() {
-		x.Remarks = append(x.Remarks, "The route only observes: its handler runs in any case, and this is what a guard would do.")
+	if retry.Route != nil {
+		x.Remarks = append(x.Remarks, remarksOn(retry.Route, retry.Method)...)
 	}
 }
 
@@ -119,6 +119,24 @@ func withoutMembers(found *core.Explanation) string {
 		return "The record has no sketch of its first request, so the members cannot be named: " +
 			"it has no result, an operator has settled it, or the request had no members, too many of them, or counts byte by byte."
 	}
+}
+
+// remarksOn names what the route decides before it asks for a record.
+func remarksOn(route *core.Route, method string) (all []string) {
+	declared := route.Policy()
+	if route.Observes() {
+		all = append(all, "The route only observes: its handler runs in any case, and this is what a guard would do.")
+	}
+	if !declared.Guards(method) && !slices.Contains(unrouted, method) {
+		all = append(all, "The route's policy does not guard "+method+": its handler runs in any case.")
+	}
+	if declared.SkipIf != nil {
+		all = append(all, "The route's policy has a SkipIf, which was not asked: the handler runs in any case where it says so.")
+	}
+	if declared.KeyField != "" {
+		all = append(all, "The route's KeyField was not read: a body whose "+declared.KeyField+" is not the key gets 400 key_invalid.")
+	}
+	return all
 }
 
 func headlineOf(outlook core.Outlook) (text, tone string) {

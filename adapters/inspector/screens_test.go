@@ -15,6 +15,7 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/internal/testkit"
+	"github.com/oncekey/oncekey/policy"
 )
 
 // question is the form that explains a payment.
@@ -72,6 +73,19 @@ func TestExplainTakesTheClosestRoute(t *testing.T) {
 	for path, want := range map[string]string{"/orders/new": "/orders/new", "/orders/7": "/orders/{id}", "/orders/7/items": "/orders/*"} {
 		x := read[inspector.Explanation](s, s.post("/explain", url.Values{"key": {"k"}, "target": {"POST " + path}}, acceptsJSON...), http.StatusOK)
 		testkit.Equal(t, x.Endpoint, "POST "+want, "the route that explains %s", path)
+	}
+}
+
+func TestExplainNamesWhatItDoesNotAsk(t *testing.T) {
+	t.Parallel()
+	s := newService(t, memstore.New())
+	s.engine.MustRoute(policy.Methods("PUT"), policy.KeyField("id"), policy.SkipIf(func(*http.Request) bool { return true })).
+		Declare(core.Endpoint{Method: "POST", Pattern: "/orders"})
+	x := read[inspector.Explanation](s, s.post("/explain", url.Values{"key": {"k"}, "target": {"POST /orders"}}, acceptsJSON...), http.StatusOK)
+	for i, says := range []string{"does not guard POST", "SkipIf", "whose id is not the key"} {
+		if len(x.Remarks) != 3 || !strings.Contains(x.Remarks[i], says) {
+			t.Errorf("the remarks are %q, want one with %q", x.Remarks, says)
+		}
 	}
 }
 
