@@ -52,15 +52,21 @@ func chainOf(c *gin.Context) (handlers gin.HandlersChain, index int) {
 	return handlers, index
 }
 
-// PutBodyBack puts back the body that ShouldBindBodyWith has read, and whose bytes gin keeps.
-// A read of no bytes succeeds if other middleware has put a body there.
+// PutBodyBack puts back the body that ShouldBindBodyWith has read, and whose bytes gin keeps,
+// unless other middleware has put a body there.
 func PutBodyBack(c *gin.Context) {
 	kept, _ := c.Get(gin.BodyBytesKey)
 	body, isKept := kept.([]byte)
 	if !isKept {
 		return
 	}
-	if _, err := c.Request.Body.Read(nil); err != nil {
+	first, there := make([]byte, 1), c.Request.Body
+	if _, err := io.ReadFull(there, first); err != nil {
 		c.Request.Body = io.NopCloser(bytes.NewReader(body))
+		return
 	}
+	c.Request.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(first), there), there}
 }
