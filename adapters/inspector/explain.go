@@ -163,7 +163,7 @@ func storyOf(found *core.Explanation) string {
 	case found.Result == event.Unavailable:
 		return "This process takes no new keys at the moment."
 	case record == nil:
-		return "There is no record for this key: it never arrived, was released, has expired, or belongs to another scope, method or path."
+		return "There is no record for this key: it never arrived, was released, has expired, or belongs to another scope, method, path or service."
 	case found.Result == event.KeyReused && found.Sketched:
 		return "The record's first request had another payload: " + plural(len(found.Differs)+found.Others+found.Missing, "member differs.", "members differ.")
 	case found.Result == event.KeyReused:

@@ -167,7 +167,7 @@ func (p *printer) record(r *inspector.Record) error {
 		}
 	case !r.Found:
 		p.line("%s  no record", short(r.Record))
-		p.line("The key never arrived, was released, has expired, or belongs to another scope, method or path. A retry would run.")
+		p.line("The key never arrived, was released, has expired, or belongs to another scope, method, path or --service. Unless it does, a retry would run.")
 	default:
 		p.describe(r)
 	}
