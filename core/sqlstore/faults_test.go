@@ -142,9 +142,9 @@ func TestExhaustedPool(t *testing.T) {
 				fails(t, operation, err, context.DeadlineExceeded, "all 1 connections of the pool are in use")
 			}
 		}
-		for range 12 { // more than there are places: none of them has asked the server
+		for range 25 { // MySQL alone has a server that keeps a statement, which counts for a second
 			err := limited(t, 5*time.Millisecond, func(ctx context.Context) error { return store.Extend(ctx, lease, time.Minute) })
-			if err == nil || strings.Contains(err.Error(), "at the server") {
+			if err == nil || s.database != "mysql" && strings.Contains(err.Error(), "at the server") {
 				t.Errorf("Extend returned %v, want an error of the pool alone", err)
 			}
 		}

@@ -98,9 +98,6 @@ func run[R any](
 		if err := places.take(ctx); err != nil {
 			return result, err
 		}
-		if places != nil && crowded(s.db, len(places)) {
-			return onFree(ctx, s, of, a, direct)
-		}
 		defer func() { places.giveBack(ctx.Err() != nil) }()
 	}
 	made, err := s.on(ctx, of)
@@ -114,30 +111,6 @@ func run[R any](
 	result, err = prepared(on, ctx, of.Values(a)...)
 	of.refresh(ctx, made, err)
 	return result, err
-}
-
-// crowded: no connection of the pool is free, and not all are these calls of the store. Its own
-// calls return soon, and a statement that is not prepared costs a round trip more.
-func crowded(db *sql.DB, calls int) bool {
-	pool := db.Stats()
-	return pool.InUse == pool.MaxOpenConnections && calls <= pool.InUse
-}
-
-// onFree waits for a connection of the pool, and runs a statement on it. A call whose context
-// ends while it waits has left nothing at the server, so its place is free at once.
-func onFree[R any](
-	ctx context.Context, s *Store, of *statement, a *sqlrows.Arguments, direct func(database, context.Context, string, ...any) (R, error),
-) (result R, err error) {
-	connection, err := s.db.Conn(ctx)
-	if err != nil {
-		s.places().giveBack(false)
-		return result, err
-	}
-	defer func() {
-		s.places().giveBack(ctx.Err() != nil)
-		go panicked.Call(sqlDriver, connection.Close) //nolint:errcheck // waits for the end of its rows
-	}()
-	return direct(connection, ctx, of.Text, of.Values(a)...)
 }
 
 // query runs a statement for its rows.
