@@ -6,6 +6,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // runContext is the handler's context. It has the values of the request's context, a
@@ -28,6 +30,9 @@ type runContext struct {
 }
 
 type runKey struct{}
+
+// noTransaction hides the transaction of an outer run, which may roll back after the inner one is settled.
+var noTransaction = storage.WithoutTransaction(context.Background())
 
 // begin makes c the context of run, with the request's context as parent.
 func (c *runContext) begin(parent context.Context, run *Run) {

@@ -17,9 +17,6 @@ func unprotected(ctx context.Context, i *identity) context.Context {
 	return context.WithValue(unrecorded(ctx, i.route), runKey{}, &Run{identity: i})
 }
 
-// noTransaction hides the transaction of an outer run, which may roll back after the inner one is settled.
-var noTransaction = storage.WithoutTransaction(context.Background())
-
 // recorderOf returns the value of stepKey, or nil.
 func recorderOf(ctx context.Context) any { return guarded.Value(ctx, stepKey{}) }
 
