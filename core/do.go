@@ -42,8 +42,7 @@ type Call struct {
 // Codec must be safe for concurrent use. The methods are those of encoding/json.
 type Codec interface {
 	Marshal(v any) ([]byte, error)
-	// Unmarshal decodes data that Marshal returned into v, a pointer to the result's type:
-	// to a nil pointer, where the result is a pointer, such as a message of protobuf.
+	// Unmarshal decodes Marshal's data into the pointer v: to a nil pointer, for a result such as *pb.Receipt.
 	Unmarshal(data []byte, v any) error
 	// MediaType of the encoded input. With a JSON type the fingerprint is canonical.
 	// With any other type, equal inputs must be encoded as equal bytes.

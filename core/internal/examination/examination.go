@@ -46,18 +46,15 @@ func One(check string, run func(ctx context.Context, check string) storage.Findi
 
 // Server is what every store over a server can do.
 type Server struct {
-	// Reach fails where the server cannot be reached. It gets five seconds, so that a server that does not
-	// respond leaves time to look at another one. Trip is a round trip.
+	// Reach fails where the server cannot be reached. Trip is a round trip.
 	Reach, Trip func(ctx context.Context) error
 	// Clock returns the server's time.
 	Clock func(ctx context.Context) (time.Time, error)
 }
 
-const reachWithin = 5 * time.Second
-
 // Run runs the steps, and those of every server. Where the server cannot be reached, it skips all of them.
 func Run(ctx context.Context, s Server, store Inspectable, steps ...Step) []storage.Finding {
-	const connection = "connection"
+	const connection, reachWithin = "connection", 5 * time.Second // a server that hangs leaves time to look at another one
 	steps = append(steps,
 		One("clock", func(ctx context.Context, check string) storage.Finding { return Clocks(ctx, check, s.Clock) }),
 		One("round trip", func(ctx context.Context, check string) storage.Finding { return RoundTrips(ctx, check, s.Trip) }),
