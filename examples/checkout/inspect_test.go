@@ -13,12 +13,12 @@ func TestInspector(t *testing.T) {
 	inShop(t, func(b *bench) {
 		b.pay("k", killAfterCharge)
 		for path, want := range map[string]string{"/": `"state":"in_progress"`, "/routes": `"onStoreError":"FailClosed"`} {
-			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/shops/"+b.shop.id+"/inspector"+path, http.NoBody)
+			r := httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/shops/"+b.shop.id+"/inspector"+path, http.NoBody)
 			r.Header.Set("Accept", "application/json")
 			w := httptest.NewRecorder()
 			b.shop.inspect(w, r)
 			if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), want) {
-				t.Errorf("%s: %d %s, want %s", path, w.Code, w.Body, want)
+				b.Errorf("%s: %d %s, want %s", path, w.Code, w.Body, want)
 			}
 		}
 	})
