@@ -64,9 +64,12 @@ func ExampleEngine_Shutdown() {
 	select {
 	case err = <-ended:
 	case <-ctx.Done():
-		patience, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-		err = errors.Join(server.Shutdown(patience), engine.Shutdown(patience)) // handlers first, then the engine's unfinished writes
-		cancel()
+		// A stuck handler leaves the engine five seconds.
+		handlers, cancelHandlers := context.WithTimeout(context.Background(), 15*time.Second)
+		writes, cancelWrites := context.WithTimeout(context.Background(), 20*time.Second)
+		err = errors.Join(server.Shutdown(handlers), engine.Shutdown(writes)) // handlers first, then the engine's unfinished writes
+		cancelHandlers()
+		cancelWrites()
 	}
 	fmt.Println("ended:", err)
 	// Output:
