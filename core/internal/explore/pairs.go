@@ -2,6 +2,7 @@ package explore
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/oncekey/oncekey/core/storage"
@@ -56,8 +57,8 @@ func (j *judge) mayRepeat(first, second *run) bool {
 		return j.mayFollow(first, second)
 	case first.taken > 0:
 		return first.faulty || j.plan.real.unsteady || j.tooLong(first) || len(j.plan.Jumps) > 0 || j.plan.ends(first.pod) || first.broke&(1<<InRecoverFunc) != 0
-	default: // the second effect may also belong to an older attempt that was cut off
-		return second.taken > 0 && second.attempt() < first.attempt()
+	default: // the second effect may also belong to an older attempt that was cut off; the first run may have given a claim back before
+		return second.taken > 0 && slices.ContainsFunc(first.grants, func(g *Fact) bool { return second.attempt() < g.Attempt })
 	}
 }
 
