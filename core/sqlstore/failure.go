@@ -58,10 +58,13 @@ var staleNumbers = []int{1615, 1243, 1210, mysqlLongData, mysqlRecordChanged, my
 
 // Primary result codes of SQLite.
 const (
-	sqliteBusy     = 5
-	sqliteLocked   = 6
-	sqliteReadOnly = 8
-	sqlitePrimary  = 0xff // the bits of a primary code
+	sqliteBusy       = 5
+	sqliteLocked     = 6
+	sqliteReadOnly   = 8
+	sqliteTooBig     = 18
+	sqliteConstraint = 19
+	sqliteMismatch   = 20
+	sqlitePrimary    = 0xff // the bits of a primary code
 )
 
 // fault is the cause that a driver's error names.
@@ -81,13 +84,13 @@ var mysqlPattern = regexp.MustCompile(`^(?i:error) (\d+)(?: \([0-9A-Z]{5}\))?: `
 // pgdriver, or of an error that a program's wrapper has made from the text.
 var statePattern = regexp.MustCompile(`\(SQLSTATE[= ]([0-9A-Z]{5})\)$`)
 
-// sqlitePattern is the text of an error of ncruces/go-sqlite3, whose method Code has a type of its own.
-var sqlitePattern = regexp.MustCompile(`^sqlite3: ([a-z ]+)(?:: |$)`)
-
+// sqliteTexts are the codes of ncruces/go-sqlite3, whose method Code has a type of its own, by the text behind sqlitePrefix.
 var sqliteTexts = map[string]int{
 	"database is locked": sqliteBusy, "database table is locked": sqliteLocked, "attempt to write a readonly database": sqliteReadOnly,
-	"string or blob too big": 18, "constraint failed": 19, "datatype mismatch": 20,
+	"string or blob too big": sqliteTooBig, "constraint failed": sqliteConstraint, "datatype mismatch": sqliteMismatch,
 }
+
+const sqlitePrefix = "sqlite3: "
 
 // mysqlNumber is the number of an error of go-sql-driver/mysql, or 0.
 func mysqlNumber(err error) int {
@@ -129,8 +132,9 @@ func faultOf(err error) (f fault) {
 		if number := mysqlNumber(err); number != 0 {
 			f.number = number
 		}
-		if found := sqlitePattern.FindStringSubmatch(err.Error()); found != nil {
-			f.sqlite = max(f.sqlite, sqliteTexts[found[1]])
+		if text, is := strings.CutPrefix(err.Error(), sqlitePrefix); is {
+			text, _, _ = strings.Cut(text, ": ") // the rest names the row
+			f.sqlite = max(f.sqlite, sqliteTexts[text])
 		}
 	}
 	f.stale = f.stale || f.state == planChanged || slices.Contains(staleNumbers, f.number)

@@ -29,9 +29,8 @@ const (
 	mysqlUnknown, mysqlLongData = 1105, -1105
 )
 
-// refusedCodes are the primary result codes with which SQLite refuses a row for good:
-// SQLITE_TOOBIG, SQLITE_CONSTRAINT and SQLITE_MISMATCH.
-var refusedCodes = []int{18, 19, 20}
+// refusedCodes are the primary result codes with which SQLite refuses a row for good.
+var refusedCodes = []int{sqliteTooBig, sqliteConstraint, sqliteMismatch}
 
 // packetTooLarge is of an error without a code: go-sql-driver/mysql's own limit.
 const packetTooLarge = "packet for query is too large"
