@@ -146,7 +146,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"remembered for too long", of(func(s *stored) { running(s); s.remember = math.MaxInt64 - time.Minute }), "remembered for 2"},
 		{"remembered for far too long", whole[:prefixSize+1] + huge + whole[prefixSize+2:], "too large"},
 		{"size of no int", whole[:prefixSize+2] + strings.Repeat("\xff", 9) + "\x01" + whole[prefixSize+3:], "too large"},
-		{"size larger than the value", whole[:prefixSize+2] + huge + whole[prefixSize+3:], "bytes are not as many"},
+		{"size larger than the value", whole[:prefixSize+2] + uvarint(math.MaxInt) + whole[prefixSize+3:], "bytes are not as many"},
 		{"number without an end", whole[:prefixSize+1] + strings.Repeat("\xff", 20), "too large"},
 		{"more header fields than bytes", strings.Replace(whole, "\x01\x00\x01A", huge+"\x00\x01A", 1), "bytes are not as many"},
 		{"name longer than the value", strings.Replace(whole, "\x01A", huge+"A", 1), "bytes are not as many"},
