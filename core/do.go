@@ -1,6 +1,7 @@
 package core
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -212,11 +213,10 @@ func runCall(run *Run, s typed) (Info, error) {
 	return info, err
 }
 
-// encodedResult returns the encoded result. A result that cannot be encoded is
-// Unreplayable.
+// encodedResult returns the encoded result. One that cannot be encoded is Unreplayable.
 func encodedResult(s typed) (Response, failure.Outcome) {
 	body, err := s.encode()
-	response := Response{Status: http.StatusOK, Body: body, Unreplayable: err != nil}
+	response := Response{Status: http.StatusOK, Body: bytes.Clone(body), Unreplayable: err != nil} // a codec may return the result's own memory
 	return response, failure.Outcome{Status: http.StatusOK, Err: err}
 }
 
@@ -234,7 +234,7 @@ func recall(record *storage.Record, s typed) (Info, error) {
 	if record.State == storage.Failed {
 		return info, failure.Permanent(errors.New(string(record.Body)))
 	}
-	if err := s.decode(record.Body); err != nil {
+	if err := s.decode(bytes.Clone(record.Body)); err != nil { // a codec may keep the bytes in the result
 		return info, fmt.Errorf("oncekey: the stored result cannot be decoded: %w (%w)", err, ErrNotReplayable)
 	}
 	return info, nil

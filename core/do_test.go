@@ -378,6 +378,37 @@ func TestDoWithAnotherCodec(t *testing.T) {
 	}
 }
 
+// rawCodec copies nothing.
+type rawCodec struct{ textCodec }
+
+func (rawCodec) Marshal(v any) ([]byte, error) { return v.([]byte), nil }
+
+func (rawCodec) Unmarshal(data []byte, v any) error {
+	*v.(*[]byte) = data
+	return nil
+}
+
+// The caller of a codec that copies nothing may use the memory of a result again.
+func TestDoKeepsNoMemoryOfACodec(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		s := newService(t, store, created)
+		store.set(&store.complete)(failUnapplied)
+		call := chargeCall("k", nil)
+		call.Codec = rawCodec{}
+		for range 3 { // the function's own, and twice the store's
+			result, _, err := core.Do(t.Context(), s.Engine, call, func(context.Context) ([]byte, error) { return []byte("alice"), nil })
+			if string(result) != "alice" || err != nil {
+				t.Errorf("it returned %q, %v", result, err)
+			}
+			copy(result, "david")
+			store.set(&store.complete)(nil)
+			advance(time.Second)
+		}
+	})
+}
+
 func TestDoRecovers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
