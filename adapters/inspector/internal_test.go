@@ -136,6 +136,8 @@ func TestMaskedAddressesAndHeaders(t *testing.T) {
 		"https://shop.example/pay?access_token=4&page=2":       "https://shop.example/pay?access_token=(masked)&page=2",
 		"https://shop.example/pay?cardnumber=4#idTokens=4&a=1": "https://shop.example/pay?cardnumber=(masked)#idTokens=(masked)&a=1",
 		"https://ops:4@shop.example/pay?a=1;sec%72et=4&%zz=4":  "https://(masked)@shop.example/pay?a=1&sec%72et=(masked)&%zz=(masked)",
+		"//ops:4%@shop.example//a@b?token4":                    "//(masked)@shop.example//a@b?token4=(masked)",
+		"/3ds?back=%2Fpay%3Fclient_secret%3D4&to=/a?page=2":    "/3ds?back=(masked)&to=/a?page=2",
 	} {
 		testkit.Equal(t, maskAddress(address), want, "%s becomes", address)
 	}

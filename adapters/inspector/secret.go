@@ -105,9 +105,10 @@ func maskAddress(address string) string {
 	if before, query, has := strings.Cut(address, "?"); has {
 		return maskAddress(before) + "?" + maskParameters(query)
 	}
-	if parsed, err := url.Parse(address); err == nil && parsed.User != nil {
-		parsed.User = nil
-		return strings.Replace(parsed.String(), "//", "//"+masked+"@", 1)
+	scheme, rest, _ := strings.Cut(address, "//")
+	authority, _, _ := strings.Cut(rest, "/")
+	if user := strings.LastIndex(authority, "@"); user >= 0 && (scheme == "" || strings.HasSuffix(scheme, ":")) {
+		return scheme + "//" + masked + rest[user:]
 	}
 	return address
 }
@@ -116,7 +117,10 @@ func maskParameters(query string) string {
 	parameters := strings.FieldsFunc(query, func(r rune) bool { return r == '&' || r == ';' })
 	for i, one := range parameters {
 		name, _, _ := strings.Cut(one, "=")
-		plain, err := url.QueryUnescape(name)
+		plain, err := url.QueryUnescape(one)
+		if value := strings.LastIndex(plain, "="); value >= 0 {
+			plain = plain[:value] // the value may be an address with parameters
+		}
 		if err != nil || isSecret(plain) {
 			parameters[i] = name + "=" + masked
 		}
