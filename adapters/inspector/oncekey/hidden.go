@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"encoding/base64"
 	"net/http"
 	"net/url"
 	"os"
@@ -37,6 +38,7 @@ func secretsOf(argument string) (found []string) {
 		user, password, has := strings.Cut(match[1], ":")
 		if has {
 			add(password)
+			add(base64.StdEncoding.EncodeToString([]byte(unescaped(user) + ":" + unescaped(password)))) // of a Basic sign-in
 		} else if !strings.HasPrefix(argument, "postgres") {
 			add(user) // a token in the place of the name
 		}

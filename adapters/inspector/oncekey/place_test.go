@@ -18,6 +18,10 @@ func TestOnlyThePasswordIsHidden(t *testing.T) {
 			t.Errorf("%s: %s", address, got)
 		}
 	}
+	// A server may send the sign-in back as it has got it.
+	if got := replacing(secretsOf("https://shop:p%40ss@api/payments"))("no such user: Basic c2hvcDpwQHNz"); got != "no such user: Basic (hidden)" {
+		t.Error(got)
+	}
 }
 
 // A place that a flag names is the place, whatever the variables name.
