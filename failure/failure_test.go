@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 
@@ -268,5 +269,9 @@ func TestReasonOfAnEarlierMark(t *testing.T) {
 	failure.MarkUncertain(ctx)
 	if _, reason := marks.Read(failure.Outcome{}); reason != "the provider timed out" {
 		t.Errorf("the reason is %q", reason)
+	}
+	failure.MarkRetryable(ctx, strings.Repeat("é1", 1<<20))
+	if _, reason := marks.Read(failure.Outcome{}); reason != strings.Repeat("é1", 333) {
+		t.Errorf("a long reason has %d bytes: %.20q", len(reason), reason)
 	}
 }

@@ -43,8 +43,7 @@ func (m *Marks) Value(key any) any {
 
 // MarkRetryable releases the key when the handler returns: a retry runs the handler
 // again, and its payload may differ. Call it while no side effect has happened.
-// The event and the log contain the reason, if any, so keep request values out of
-// the reason.
+// The event and the log have the reason, up to 1,000 bytes: keep request values out of it.
 //
 // MarkRetryable returns false, without effect, outside a guarded route and after
 // the response was settled (the handler has returned, or its response is already
@@ -70,8 +69,7 @@ func MarkExecuted(ctx context.Context) bool {
 // effect may or may not have happened: a provider's reply was lost or came too late.
 // The client gets the handler's response. The policy's OnAbandoned decides about the
 // next request: the handler runs again, the engine refuses the request, or a
-// RecoverFunc decides. The event and the log contain the reason, if any, so keep
-// request values out of the reason.
+// RecoverFunc decides. For the reason see MarkRetryable.
 //
 // MarkUncertain returns false, without effect, outside a guarded route and after the
 // response was settled. After MarkExecuted it returns true but has no effect.
@@ -83,15 +81,17 @@ func MarkUncertain(ctx context.Context, reason ...string) bool {
 	})
 }
 
+// maxReason is in bytes. An error's text may quote all that a client has sent, and logs and observers keep it.
+const maxReason = 1000
+
 // explain sets the reason, unless the mark has none.
 func (m *Marks) explain(reason []string) {
-	if len(reason) > 0 {
-		m.reason = strings.Join(reason, " ")
+	if text := strings.Join(reason, " "); text != "" {
+		m.reason = strings.Clone(strings.ToValidUTF8(text[:min(len(text), maxReason)], ""))
 	}
 }
 
-// Read adds the marks set so far to an outcome. It also returns the reason of the
-// last mark with a reason.
+// Read adds the marks set so far to an outcome. It also returns the last reason.
 func (m *Marks) Read(o Outcome) (Outcome, string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
