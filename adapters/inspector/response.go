@@ -101,7 +101,7 @@ func maskJSON(body []byte) ([]byte, bool) {
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.UseNumber()
 	m := masker{decoder: decoder}
-	if !m.value(false) {
+	if !m.value(true) {
 		return nil, false
 	}
 	if m.deepest > maxIndented {
@@ -122,9 +122,11 @@ type masker struct {
 	decoder        *json.Decoder
 	out            bytes.Buffer
 	depth, deepest int
+	named          int // members around the value
 }
 
-// value copies one value. Of a hidden one, only the structure and the names are left.
+// value copies one value. Of a hidden one, only the structure and the names are left. A value without a name is hidden, such as
+// a token that is the whole body, or a list of them.
 func (m *masker) value(hidden bool) (ok bool) {
 	token, err := m.decoder.Token()
 	if err != nil {
@@ -155,10 +157,14 @@ func (m *masker) members(open json.Delim, hidden bool) bool {
 			}
 			m.out.WriteByte(':')
 			text, _ := name.(string) // the name of a member is a string
-			hides = hidden || isSecret(text)
+			hides = hidden && m.named > 0 || isSecret(text)
+			m.named++
 		}
 		if !m.value(hides) {
 			return false
+		}
+		if open == '{' {
+			m.named--
 		}
 	}
 	m.depth--
