@@ -1,7 +1,6 @@
 package core
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -216,7 +215,7 @@ func runCall(run *Run, s typed) (Info, error) {
 // encodedResult returns the encoded result. One that cannot be encoded is Unreplayable.
 func encodedResult(s typed) (Response, failure.Outcome) {
 	body, err := s.encode()
-	response := Response{Status: http.StatusOK, Body: bytes.Clone(body), Unreplayable: err != nil} // a codec may return the result's own memory
+	response := Response{Status: http.StatusOK, Body: append([]byte(nil), body...), Unreplayable: err != nil} // a codec may return the result's own memory
 	return response, failure.Outcome{Status: http.StatusOK, Err: err}
 }
 
@@ -234,7 +233,7 @@ func recall(record *storage.Record, s typed) (Info, error) {
 	if record.State == storage.Failed {
 		return info, failure.Permanent(errors.New(string(record.Body)))
 	}
-	if err := s.decode(bytes.Clone(record.Body)); err != nil { // a codec may keep the bytes in the result
+	if err := s.decode(append([]byte(nil), record.Body...)); err != nil { // a codec may keep the bytes in the result
 		return info, fmt.Errorf("oncekey: the stored result cannot be decoded: %w (%w)", err, ErrNotReplayable)
 	}
 	return info, nil
