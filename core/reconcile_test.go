@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -57,6 +58,15 @@ func list(t *testing.T, store storage.Inspector) []storage.Entry {
 // comes back gets a response by that answer.
 func TestReconcile(t *testing.T) {
 	t.Parallel()
+	shown := func(text string) func(*testing.T, *service) {
+		return func(t *testing.T, s *service) {
+			for _, e := range s.events.seen() {
+				if e.Result == event.RecoverError && !strings.Contains(e.ErrorText(), text) {
+					t.Errorf("the error is shown as %q, want %q in it", e.ErrorText(), text)
+				}
+			}
+		}
+	}
 	paid := policy.Response{Status: http.StatusCreated, Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(`{"payment_id":"p1"}`)}
 	for name, row := range map[string]struct {
 		find   core.FindFunc
@@ -77,9 +87,9 @@ func TestReconcile(t *testing.T) {
 			s.post(t.Context(), "k", payment)
 			s.wantRuns(t, 2)
 		}},
-		"an error":                    {func(context.Context, core.Lost) (core.Finding, error) { return core.Happened, errors.New("no reply") }, event.RecoverError, "", func(*testing.T, *service) {}},
-		"a panic":                     {func(context.Context, core.Lost) (core.Finding, error) { panic("broken") }, event.RecoverError, "", func(*testing.T, *service) {}},
-		"a response without a status": {finding(core.Responded(policy.Response{})), event.RecoverError, "", func(*testing.T, *service) {}},
+		"an error":                    {func(context.Context, core.Lost) (core.Finding, error) { return core.Happened, errors.New("no reply") }, event.RecoverError, "", shown("*errors.errorString")},
+		"a panic":                     {func(context.Context, core.Lost) (core.Finding, error) { panic("broken") }, event.RecoverError, "", shown("the FindFunc panicked at ")},
+		"a response without a status": {finding(core.Responded(policy.Response{})), event.RecoverError, "", shown("no status from 200")},
 	} {
 		for _, mode := range []policy.AbandonedMode{policy.Reexecute, policy.Refuse} {
 			t.Run(name+"/"+mode.String(), func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/internal/cause"
 	"github.com/oncekey/oncekey/core/internal/wire"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
@@ -68,7 +69,7 @@ func checkFound(r *Run, found *policy.Response) error {
 	case found == nil && r.context.Err() != nil: // another attempt may hold the key
 		return fmt.Errorf("oncekey: the RecoverFunc returned too late to run the handler: %w", context.Cause(&r.context))
 	case found != nil && (found.Status < http.StatusOK || found.Status > 999):
-		return errors.New("oncekey: the RecoverFunc's response has no status from 200 to 999")
+		return cause.New("oncekey: the RecoverFunc's response has no status from 200 to 999")
 	default:
 		return nil
 	}

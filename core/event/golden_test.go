@@ -10,6 +10,7 @@ import (
 	"go/token"
 	"log/slog"
 	"maps"
+	"net/url"
 	"slices"
 	"strconv"
 	"testing"
@@ -65,6 +66,9 @@ func TestErrorText(t *testing.T) {
 	if none.ErrorText() != "" || ended.ErrorText() != "context canceled" {
 		t.Errorf("got %q and %q", none.ErrorText(), ended.ErrorText())
 	}
+	// A RecoverFunc asks a provider about the client's key.
+	asked := Event{Result: RecoverError, Err: &url.Error{Op: "Get", URL: "https://bank.example/charges?key=order-41", Err: context.Canceled}}
+	testkit.Equal(t, asked.ErrorText(), "*url.Error: context canceled", "the error of a RecoverFunc is shown as")
 }
 
 func TestLogOfANilOption(t *testing.T) {

@@ -12,11 +12,10 @@ import (
 	"github.com/oncekey/oncekey/fingerprint"
 )
 
-// ErrorText returns the text of Err for a log, or "" when Err is nil. Errors of a
-// store and of the engine appear as texts. An error returned by a handler or by a
-// function of core.Do appears as types, with the types of wrapped errors
-// ("*strconv.NumError: *errors.errorString"). Why: such texts often quote the
-// request. The engine's own causes, such as ErrRunTooLong, appear as texts always.
+// ErrorText returns the text of Err for a log, or "" when Err is nil. Errors of a store and of the
+// engine appear as texts. An error of a handler, of a function of core.Do, of a RecoverFunc or of a
+// FindFunc appears as types, with the types of wrapped errors ("*strconv.NumError: *errors.errorString").
+// Why: such texts often quote the request. The engine's own causes, such as ErrRunTooLong, appear as texts.
 func (e *Event) ErrorText() string {
 	switch {
 	case e.Err == nil:
@@ -38,7 +37,7 @@ func (e *Event) isRefused() bool {
 }
 
 // handlersResults are the results with an Err of a handler or function.
-var handlersResults = []Result{Completed, Failed, Unreplayable, DeleteKey, Retryable, Uncertain}
+var handlersResults = []Result{Completed, Failed, Unreplayable, DeleteKey, Retryable, Uncertain, RecoverError}
 
 // ErrorTypes returns the types of err and of its wrapped errors, for a log that must
 // not contain error texts. The engine's own causes, such as ErrRunTooLong, appear as

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+
+	"github.com/oncekey/oncekey/core/internal/cause"
 )
 
 // Error returns an error for a recovered panic of the named code, or nil without a panic.
@@ -20,7 +22,7 @@ func Error(code string, recovered any) error {
 	if runtimeError, ok := recovered.(runtime.Error); ok {
 		text = runtimeError.Error()
 	}
-	return fmt.Errorf("oncekey: the %s panicked at %s: %s", code, place(), text)
+	return cause.New(fmt.Sprintf("oncekey: the %s panicked at %s: %s", code, place(), text))
 }
 
 // place returns the file and line that panicked. A deferred function that recovers is
