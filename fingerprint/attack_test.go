@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/oncekey/oncekey/fingerprint"
 
@@ -70,6 +71,30 @@ func TestAttacksTakeFlatMemory(t *testing.T) { //nolint:paralleltest // others w
 				t.Logf("%d KB allocated for %d KB", allocated>>10, len(test.body)>>10)
 			}
 		})
+	}
+}
+
+// Case 32: a search sorts nothing. Else one call of a tool, whose arguments are searched for each place of a key, took ten
+// seconds.
+func TestSearchSortsNothing(t *testing.T) { //nolint:paralleltest // others would take its time
+	testkit.NeedsNoRaceDetector(t)
+	body := []byte("{" + strings.Repeat(`"b":0,"a":0,`, 1<<16) + `"id":"k"}`)
+	member, err := fingerprint.ParseMember("id")
+	testkit.Must(t, err)
+	search, sort := time.Hour, time.Hour
+	for range 5 { // a busy machine may delay some
+		begin := time.Now()
+		found, err := member.Find(body)
+		search = min(search, time.Since(begin))
+		if string(found) != `"k"` || err != nil {
+			t.Fatalf("Find = %s, %v", found, err)
+		}
+		begin = time.Now()
+		ofJSON(body, nil)
+		sort = min(sort, time.Since(begin))
+	}
+	if search > sort/2 {
+		t.Errorf("a search takes %s, and a fingerprint %s", search, sort)
 	}
 }
 

@@ -115,6 +115,7 @@ func (w *walker) object(at, out int, place scope) (end, written int) {
 	if char != '}' {
 		return malformed, out
 	}
+	group.unordered = group.unordered && !w.recording // to sort takes longer than all else
 	w.draft.end(&group, out)
 	w.text[out] = '}'
 	w.depth--
@@ -242,15 +243,13 @@ func (w *walker) remove(start, value, previous int, afterKept bool, out int) (en
 	if most := w.matcher.exclusion.most; !w.recording || most > 0 && removals >= most {
 		return end
 	}
-	r := removal{start: start, value: w.skipSpace(value), valueEnd: end}
+	r := removal{start: start, end: end, value: w.skipSpace(value), valueEnd: end}
 	if afterKept {
-		r.start, r.end = previous, end // with the preceding comma
+		r.start = previous // with the preceding comma
+	} else if next, char := w.next(end); char == ',' {
+		r.end = w.skipSpace(next + 1) // with the following comma
 	} else {
-		next, char := w.next(end)
-		if char == ',' {
-			next = w.skipSpace(next + 1)
-		}
-		r.end = next // with the following comma
+		r.end = next
 	}
 	w.removals = append(w.removals[:removals], r)
 	return end
