@@ -169,18 +169,14 @@ func appendDeleted(changes, outer storage.Header, handled http.Header) storage.H
 	return changes
 }
 
-// changesOf returns the fields of a name.
+// changesOf returns the fields of a name. A header that is sorted can have any number of names.
 func changesOf(changes storage.Header, name string) storage.Header {
-	for i := range changes {
-		if changes[i].Name == name {
-			end := i + 1
-			for end < len(changes) && changes[end].Name == name {
-				end++
-			}
-			return changes[i:end]
-		}
+	first, _ := slices.BinarySearchFunc(changes, name, func(f storage.Field, name string) int { return strings.Compare(f.Name, name) })
+	after := first
+	for after < len(changes) && changes[after].Name == name {
+		after++
 	}
-	return nil
+	return changes[first:after]
 }
 
 // fieldsOf returns the fields of a name, and moves next behind them. The search begins at

@@ -7,8 +7,10 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 func TestHeaderChanges(t *testing.T) {
@@ -147,5 +149,25 @@ func TestFieldsOf(t *testing.T) {
 	}
 	if next := 3; fieldsOf(fields, "D", &next) != nil || next != 3 || fieldsOf(nil, "A", new(int)) != nil {
 		t.Errorf("an unknown name is found, or moves the place to %d", next)
+	}
+}
+
+// A proxied service may respond with any number of names: each is found at once.
+func TestManyNames(t *testing.T) {
+	t.Parallel()
+	testkit.NeedsNoRaceDetector(t)
+	h := make(http.Header)
+	for i := range 50_000 {
+		h["X-"+strconv.Itoa(i)] = []string{"1"}
+	}
+	begin := time.Now()
+	changes := HeaderChanges(nil, new(Outer), h)
+	sorted := time.Since(begin)
+	begin = time.Now()
+	if !HasChanges(h, new(Outer), changes) {
+		t.Error("the header has other changes")
+	}
+	if compared := time.Since(begin); compared > 10*sorted {
+		t.Errorf("a comparison takes %s, and the list of changes %s", compared, sorted)
 	}
 }
