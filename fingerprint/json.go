@@ -115,7 +115,6 @@ func (w *walker) object(at, out int, place scope) (end, written int) {
 	if char != '}' {
 		return malformed, out
 	}
-	group.unordered = group.unordered && !w.recording // to sort takes longer than all else
 	w.draft.end(&group, out)
 	w.text[out] = '}'
 	w.depth--
@@ -138,7 +137,7 @@ func (w *walker) member(at, out, previous int, place scope, group *opening) (end
 		return malformed, out
 	}
 	inner := place
-	if name := w.text[start+1 : named-1]; place != nowhere || w.matcher.exclusion.names.mayHave(name) {
+	if name := w.text[start+1 : named-1]; w.matcher.looksAt(place, name) {
 		var excluded bool
 		if inner, excluded = w.matcher.member(place, name); excluded {
 			return w.remove(at, colon+1, previous, kept, out), out
@@ -154,16 +153,17 @@ func (w *walker) member(at, out, previous int, place scope, group *opening) (end
 	if end == malformed {
 		return malformed, out
 	}
-	if inner != nowhere && !w.matcher.leave(inner) {
+	switch {
+	case inner != nowhere && !w.matcher.leave(inner):
 		return end, out // no leaf in it has a tag
+	case !w.recording: // else no order is needed, and to sort takes longer than all else
+		w.tagger.value(w.text, named+1, written, w.depth)
+		w.draft.add(group, w.key(start+1, named), start, named, written)
 	}
-	w.tagger.value(w.text, named+1, written, w.depth)
-	w.draft.add(group, w.key(start+1, named), start, named, written)
 	return end, written
 }
 
-// key returns a number that orders names like the first bytes of their folds. The
-// name, with its closing quotation mark, is text[start:end].
+// key returns a number that orders names, which are text[start:end-1], like the first bytes of their folds.
 func (w *walker) key(start, end int) uint64 {
 	word := wordAt(w.text, start)
 	if length := end - start; length < wordSize {
@@ -206,8 +206,7 @@ func (w *walker) array(at, out int, place scope) (end, written int) {
 	return at + 1, out + 1
 }
 
-// element goes through an element of an array. The previous element ended at
-// previous; kept is the number of earlier elements that were kept.
+// element goes through an element of an array. The previous one ended at previous; kept counts those that were kept.
 func (w *walker) element(at, out, previous int, place scope, index, kept int) (end, written int) {
 	inner, excluded := w.matcher.element(place, index)
 	if excluded {
@@ -229,9 +228,8 @@ func (w *walker) element(at, out, previous int, place scope, index, kept int) (e
 	return end, written
 }
 
-// remove goes through the value of an excluded member or element, which begins at
-// start, and removes the value's groups again. The previous sibling ended at previous;
-// afterKept reports whether any earlier sibling was kept.
+// remove goes through the value of an excluded member or element, which begins at start, and removes the
+// value's groups again. The previous sibling ended at previous; afterKept: any earlier one was kept.
 func (w *walker) remove(start, value, previous int, afterKept bool, out int) (end int) {
 	groups, removals, tagger := len(w.draft.groups), len(w.removals), w.tagger
 	w.tagger = nil

@@ -73,6 +73,11 @@ func (m *matcher) enter(p place) scope {
 	return scope(len(m.places) - 1)
 }
 
+// looksAt reports whether a member of an object may be excluded, or may hold such a one.
+func (m *matcher) looksAt(object scope, name []byte) bool {
+	return object != nowhere || m.exclusion.names.mayHave(name)
+}
+
 // member reports whether a member of an object is excluded. If not, it returns the
 // scope of the value, which leave must end. The name is in canonical spelling, without
 // quotation marks.
