@@ -71,6 +71,9 @@ type Retry struct {
 // or the time run out, the caller gets the last error unchanged. A server that ignores
 // the key executes every attempt: give the interceptor to clients of guarded procedures
 // only.
+//
+// Another interceptor that repeats calls belongs inside of this one: outside, each of its
+// attempts would get a new key.
 func ClientInterceptor(o ClientOptions) (connect.Interceptor, error) {
 	limits := outgoing.Limits{MaxAttempts: o.MaxAttempts, MaxTime: o.MaxTime, AttemptTimeout: o.AttemptTimeout, Backoff: o.Backoff, MaxBackoff: o.MaxBackoff}
 	client, err := rpc.NewClient(o.KeyField, limits, func(failed rpc.Retry) {
