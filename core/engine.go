@@ -80,7 +80,7 @@ func New(store storage.Store, scope Scope, opts ...Option) (*Engine, error) {
 	return e, nil
 }
 
-// Shutdown refuses new keys, and waits for running handlers, for responses that are not
+// Shutdown refuses requests, and waits for running handlers, for responses that are not
 // stored yet, and for claims that are on their way to the store. Call Shutdown after
 // http.Server.Shutdown. When ctx ends first, Shutdown stops storing responses, and
 // returns ErrShutdown wrapped with the context's error and the number of unfinished

@@ -60,10 +60,10 @@
 // context, beside the handler's own spans, whose parents do not change. It has the
 // attributes above, and
 //
-//	idempotency.attempt         the claim's number: above 1, an earlier attempt was abandoned
+//	idempotency.attempt         the claim's number: above 1, an earlier attempt was abandoned or had recorded steps
 //	idempotency.key.hash        16 hex digits; a run and all its replays have the same. Never the key
 //	idempotency.code            the code of the problem response
-//	idempotency.reason          the handler's reason for failure.MarkRetryable
+//	idempotency.reason          the handler's reason for failure.MarkRetryable or MarkUncertain, or the operator's
 //	idempotency.store.duration  seconds spent in the store in the last step
 //
 // The span's status is Error if an operator should act: the store was unavailable, the
