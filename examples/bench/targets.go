@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/oncekey/oncekey/examples/bench/internal/harness"
 	"github.com/oncekey/oncekey/examples/bench/internal/report"
@@ -121,15 +122,26 @@ func judge(all []target, found results) report.Section {
 			row[2], row[3] = report.Interval(measured), "reached"
 			if !t.reached(measured) {
 				row[3] = "**not reached**"
-				if t.why != "" {
-					section.Notes = append(section.Notes, t.what+": "+t.why)
-				}
+				section.Notes = withReason(section.Notes, t.what, t.why)
 			}
 		}
 		table.Rows = append(table.Rows, row)
 	}
 	section.Tables = []report.Table{table}
 	return section
+}
+
+// withReason adds a target to the note of its reason, which other targets may share.
+func withReason(notes []string, what, why string) []string {
+	i := slices.IndexFunc(notes, func(note string) bool { return strings.HasSuffix(note, ": "+why) })
+	switch {
+	case why == "":
+	case i < 0:
+		notes = append(notes, what+": "+why)
+	default:
+		notes[i] = strings.TrimSuffix(notes[i], ": "+why) + "; " + what + ": " + why
+	}
+	return notes
 }
 
 func (t target) reached(measured harness.Estimate) bool {

@@ -59,11 +59,13 @@ func TestJudge(t *testing.T) {
 		{"at most, above", true, 299, bytesOf, "the reason"},
 		{"at least, exactly", false, 300, bytesOf, "never printed"},
 		{"at least, below", false, 301, bytesOf, ""},
+		{"far above", true, 1, bytesOf, "the reason"},
 		{"unknown", false, 1, speed("another", "ours", "bare"), "never printed"},
 	}, found())
 	const want = "| at most, exactly | <= 300 | 300 | reached |\n| at most, above | <= 299 | 300 | **not reached** |\n" +
 		"| at least, exactly | >= 300 | 300 | reached |\n| at least, below | >= 301 | 300 | **not reached** |\n" +
-		"| unknown | >= 1 | not measured |  |\n\n- at most, above: the reason\n\n"
+		"| far above | <= 1 | 300 | **not reached** |\n" +
+		"| unknown | >= 1 | not measured |  |\n\n- at most, above; far above: the reason\n\n"
 	if !strings.HasSuffix(section.String(), want) {
 		t.Errorf("the table is\n%s\nwant\n%s", section.String(), want)
 	}
