@@ -147,11 +147,11 @@ func TestMatricesOfHandlers(t *testing.T) {
 // lineNumber is of a file that changes more often than the documentation.
 var lineNumber = regexp.MustCompile(`[a-z_]+\.go:\d+`)
 
-// wantShown wants a text as one of the blocks of the documentation.
+// wantShown wants a text as one of the blocks of the documentation, which may leave out lines.
 func wantShown(t *testing.T, blocks []string, text string) {
 	t.Helper()
 	text = lineNumber.ReplaceAllString(strings.ReplaceAll(text, "\t", "    "), "pay.go:58")
-	if !slices.Contains(blocks, text) {
+	if !slices.ContainsFunc(blocks, func(block string) bool { return testkit.Shown(block).MatchString(text) }) {
 		t.Errorf("docs/testing.md does not show\n%s", text)
 	}
 }

@@ -37,7 +37,7 @@ func TestPage(t *testing.T) {
 			for part := range strings.SplitSeq(transcript, "\n$ ") {
 				command, want, _ := strings.Cut(part, "\n")
 				commands = append(commands, command)
-				if got := s.curl(strings.ReplaceAll(command, "127.0.0.1:8080", s.address)); !shown(want).MatchString(got) {
+				if got := s.curl(strings.ReplaceAll(command, "127.0.0.1:8080", s.address)); !testkit.Shown(want).MatchString(got) {
 					t.Errorf("%s\ngot:\n%s\nwant:\n%s", command, got, want)
 				}
 			}
@@ -166,14 +166,4 @@ func (s *shownProgram) content(argument string) string {
 	text, err := os.ReadFile(filepath.Clean(name))
 	testkit.Must(s, err)
 	return strings.TrimSpace(string(text))
-}
-
-var dots = regexp.QuoteMeta("...")
-
-// shown returns the pattern of a response. Dots in the text match omitted parts.
-func shown(text string) *regexp.Regexp {
-	pattern := regexp.QuoteMeta(strings.TrimSpace(text))
-	pattern = strings.ReplaceAll(pattern, "\n"+dots+"\n", "\n(?:.*\n)*?")
-	pattern = strings.ReplaceAll(pattern, dots, ".*")
-	return regexp.MustCompile(`\A` + pattern + `\s*\z`)
 }

@@ -71,7 +71,7 @@ func TestTranscript(t *testing.T) {
 			t.Parallel()
 			address := strings.TrimPrefix(newServer(t, router), "http://")
 			for _, e := range readme(t) {
-				if got := curl(t, address, e.command); !shown(e.output).MatchString(got) {
+				if got := curl(t, address, e.command); !testkit.Shown(e.output).MatchString(got) {
 					t.Errorf("%s\ngot:\n%s\nwant:\n%s", e.command, got, e.output)
 				}
 			}
@@ -79,18 +79,7 @@ func TestTranscript(t *testing.T) {
 	}
 }
 
-// shown returns the pattern of a response. Dots in the text match omitted parts.
-func shown(text string) *regexp.Regexp {
-	pattern := regexp.QuoteMeta(strings.TrimSpace(text))
-	pattern = strings.ReplaceAll(pattern, "\n"+dots+"\n", "\n(?:.*\n)*?")
-	pattern = strings.ReplaceAll(pattern, dots, ".*")
-	return regexp.MustCompile(`\A` + pattern + `\s*\z`)
-}
-
-var (
-	dots     = regexp.QuoteMeta("...")
-	argument = regexp.MustCompile(`'([^']*)'|[^\s\\]+`)
-)
+var argument = regexp.MustCompile(`'([^']*)'|[^\s\\]+`)
 
 // curl runs the command against another address, and returns the output of curl -i.
 func curl(t *testing.T, address, command string) string {
