@@ -80,10 +80,10 @@ type Info struct {
 // ErrNotReplayable, ErrKeyExpired, ErrOutcomeUnknown, ErrScopeLimited or ErrUnavailable, or
 // the call is wrong. A Key that is missing, too long, or without a time that the policy's
 // KeyAge needs is a RefusedError with the code key_missing or key_invalid. If function ran
-// and its result must not be used, the error wraps ErrLeaseLost or ErrNotConfirmed. A panic
-// of function is settled and continues. A call of the same name and key that function makes
-// with its context is a part of this one, and runs its own function. With another context
-// it gets ErrInProgress after the policy's Wait. Do is safe for concurrent use.
+// and its result must not be used, the error wraps ErrLeaseLost, ErrNotConfirmed or, in a
+// transaction, storage.ErrRolledBack. A panic of function is settled and continues. A call of
+// the same name and key that function makes with its context is a part of this one, and runs its
+// own function. With another context it gets ErrInProgress after the policy's Wait. Do is safe for concurrent use.
 func Do[T any](ctx context.Context, e *Engine, call Call, function func(context.Context) (T, error)) (T, Info, error) {
 	if call.Codec == nil {
 		call.Codec = jsonCodec{}
