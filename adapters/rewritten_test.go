@@ -107,7 +107,7 @@ var rewritten = map[string]func(table chiMiddleware, m rewriter, declare func(ch
 	},
 }
 
-// rewrittenProgram declares both routers of a program, and counts the effects.
+// start declares both routers of a program, and counts the effects.
 func (m rewriter) start(t *testing.T, mount func(chiMiddleware, rewriter, func(chi.Router)) http.Handler, oldRoute bool) *service {
 	t.Helper()
 	row := m.row
