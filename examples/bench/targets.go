@@ -52,7 +52,7 @@ func speed(comparison, arm, to string) measure {
 
 // Reasons of targets. Keep them to facts that a measurement has shown.
 const (
-	aboveTheFloor = "six parts alone take 3.2 to 3.9 floors: the store's calls 1.3 to 1.5, the fingerprint 0.7 to 0.9, the memory of the run 0.4 to 0.6, the sketch 0.4, the digest 0.2 to 0.3 and the capture 0.2 " +
+	aboveTheFloor = "six parts alone take 3.9 floors: the store's calls 1.6 to 1.7, the fingerprint with its sketch 1.3, the memory of the run 0.4, the digest, the capture and the record's name 0.2 each " +
 		"(`go test ./core -run '^$' -bench BenchmarkPartsOfAFirst`). The run's lease, its two events and the clocks come on top."
 	hashesTwice   = "two hashes take 27 % of a replay, the record's lookup 20 %, memory 15 % and the event 9 % (`make profile`). The floor has only the hashes and json.Valid."
 	sharesProcess = "client, service and collector share the processors here, and by hand pays for its records too: compare with its row."
