@@ -47,12 +47,12 @@
 //
 // # Promise
 //
-// One handler runs for each key. A second run can happen only if the store loses
-// data that it acknowledged, if the process of the first handler crashed or lost
-// contact with the store for longer than LockTTL, or if the handler itself released
-// the key, for example with failure.MarkRetryable. Clients that hang up, a store
-// that fails while the response is saved, and handlers that outlive their LockTTL
-// are no exceptions.
+// One handler runs for each key. A second run can happen only if the store loses data that
+// it acknowledged, if the process of the first handler crashed or lost contact with the store
+// for longer than LockTTL, if the handler ran on for a LockTTL after MaxRun, or if it released
+// the key or left it uncertain, for example with failure.MarkRetryable. Clients that hang up, a
+// store that fails while the response is saved, and handlers that outlive their LockTTL are no
+// exceptions.
 //
 // A response that the store has not confirmed is shown only within the lease. After
 // that the client gets 503 not_confirmed, and its retry gets the stored response.
