@@ -6,8 +6,8 @@ import "errors"
 // no side effect has happened yet. Retryable returns nil for a nil err. errors.Is
 // and errors.As find the wrapped err.
 //
-// The engine reads an error returned by a function that core.Do runs, and an error
-// given to gin's c.Error(err). In other handlers use MarkRetryable.
+// The engine reads an error that a function of core.Do, a procedure of an RPC or a tool returns,
+// and an error given to gin's c.Error(err). In other handlers use MarkRetryable.
 func Retryable(err error) error {
 	if err == nil {
 		return nil
