@@ -21,14 +21,10 @@
 // The page never shows an idempotency key or a scope, because stores keep hashes only. It
 // shows the values of listed response headers (Headers). A stored body is shown after a
 // click, with the right Reveal, and masked: of a JSON body the values of members whose names
-// have one of the words below, and values without a name, such as those of a list at the root;
-// and the bodies of other types as a whole unless Redact masks them. The events settled_by_hand, forgotten and revealed name the operator.
-//
-// The words are card, pan, number, cvc, cvv, iban, password, passwd, passphrase, passcode,
-// secret, token, authorization, credential, cookie, apikey and privatekey, also inside of a
-// longer name and in the plural: accesstokens, cardNumber, user_passwords. The words pin,
-// pwd, otp and ssn stand alone in a name: card_pin. Of a Location, the parameters with such
-// names are masked.
+// have one of the words that docs/cli.md lists, such as card, password and token, and values
+// without a name, such as those of a list at the root; and the bodies of other types as a
+// whole unless Redact masks them. The events settled_by_hand, forgotten and revealed name
+// the operator.
 //
 // # JSON
 //
