@@ -93,7 +93,7 @@ type Policy struct {
 	// client gets a 409 after that time, or at once while 128 requests wait for the key
 	// or 1,024 in the process. Default 0: a duplicate does not wait.
 	Wait time.Duration
-	// OnAbandoned decides about a key whose holder crashed. Default Reexecute.
+	// OnAbandoned decides about a key whose holder crashed, or whose run was uncertain. Default Reexecute.
 	OnAbandoned AbandonedMode
 	// Transactional runs the handler in a transaction of the store, which must be a
 	// storage.Transactor. The handler's writes in the transaction and the stored
@@ -156,10 +156,10 @@ func (m StoreErrorMode) String() string {
 	return "FailClosed"
 }
 
-// AbandonedMode decides about an abandoned key: its lease expired before the
-// response was stored, because the holder crashed or lost the store. The side effect
-// may or may not have happened. The values are Reexecute, Refuse and Recover's
-// result.
+// AbandonedMode decides about an abandoned key: its lease ended before the response was
+// stored, because the holder crashed or lost the store, or because its run was uncertain
+// (failure.MarkUncertain). The side effect may or may not have happened. The values are
+// Reexecute, Refuse and Recover's result.
 type AbandonedMode struct {
 	refuse   bool
 	recovers bool
