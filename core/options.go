@@ -109,7 +109,7 @@ func WithSettleBudget(budget time.Duration) Option {
 }
 
 // WithMaxUnsettled bounds the number of responses that wait in memory while the
-// store fails. While n wait, other keys get 503, finished ones too. Default 1024.
+// store fails. While n wait, other keys get 503, finished ones and with FailOpen too. Default 1024.
 func WithMaxUnsettled(n int) Option {
 	return func(e *Engine) error {
 		if n <= 0 {
