@@ -19,7 +19,7 @@ type Lost struct {
 	// Attempt is the number of the attempt that was abandoned last. Each call of a FindFunc
 	// counts as an attempt too.
 	Attempt uint64
-	// Created is the time of that attempt's claim, Holder its process, and Trace its trace.
+	// Created is the time of that attempt's claim, Holder its process (after "reconciler " for a call of a FindFunc), and Trace its trace.
 	Created       time.Time
 	Holder, Trace string
 }
