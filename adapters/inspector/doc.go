@@ -43,9 +43,10 @@
 //	GET  /records/{id}           Record; 404 with found=false when there is none.
 //	POST /records/{id}/reveal    Record with response.body. Right: Reveal.
 //	POST /records/{id}/settle    Record after the change. Form: found (happened, did-not-happen),
-//	                             attempt, why, confirm (the first 8 digits). Right: Settle. 422: a
-//	                             field is missing. 409: changed meanwhile, or the lease runs.
-//	POST /records/{id}/forget    Record after the change. Form: attempt, why, confirm. Right: Settle.
+//	                             attempt, why, confirm (the first 8 digits). Right: Settle. 400: no
+//	                             attempt. 422: another field is missing. 409: changed meanwhile, or the
+//	                             lease runs.
+//	POST /records/{id}/forget    Record after the change. Form: attempt, why, confirm. The same for the rest.
 //	POST /explain                Explanation. Form: key, scope, target, route, type, headers, body.
 //	GET  /running                Process
 //	GET  /routes                 Routes
