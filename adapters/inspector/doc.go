@@ -46,7 +46,7 @@
 //	                             attempt, why, confirm (the first 8 digits). Right: Settle. 400: no
 //	                             attempt. 422: another field is missing. 409: changed meanwhile, or the
 //	                             lease runs.
-//	POST /records/{id}/forget    Record after the change. Form: attempt, why, confirm. The same for the rest.
+//	POST /records/{id}/forget    Record after the change. Form: attempt, why, confirm. Right and statuses are the same.
 //	POST /explain                Explanation. Form: key, scope, target, route, type, headers, body.
 //	GET  /running                Process
 //	GET  /routes                 Routes
