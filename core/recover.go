@@ -38,16 +38,15 @@ func recoverAbandoned(run *Run, find policy.RecoverFunc) (*storage.Record, *prob
 	if err == nil {
 		err = checkFound(run, found)
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		run.report(event.Event{Result: event.RecoverError, Err: err})
 		return nil, problem.New(problem.OutcomeUnknown, "")
-	case found == nil:
-		outcomeKnown = true
+	}
+	outcomeKnown = true
+	if found == nil {
 		run.hold.Clear()
 		return nil, nil
 	}
-	outcomeKnown = true
 	result := Response{Status: found.Status, Header: wire.HeaderOf(found.Header), Body: found.Body}
 	outcome := failure.Outcome{Status: found.Status, Executed: true}
 	if err := run.end(outcome, result); err != nil {
