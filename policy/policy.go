@@ -222,7 +222,8 @@ type Abandoned struct {
 	Step string
 }
 
-// Response is the response for an abandoned attempt whose side effect happened.
+// Response is the response for an abandoned attempt whose side effect happened. The engine keeps
+// its Header and Body: do not change them.
 type Response struct {
 	// Status from 200 to 999.
 	Status int
