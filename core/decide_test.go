@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -275,6 +276,14 @@ func TestBeginAndFinish(t *testing.T) {
 	}
 	if record := engine.Begin(t.Context(), route, request).Record; record == nil || string(record.Body) != "sent" || record.Status != http.StatusOK {
 		t.Errorf("a later call got %+v", record)
+	}
+	for _, status := range []int{-1, 42, 1000} { // shared stores read no such record back
+		request.Key = "status " + strconv.Itoa(status)
+		run := engine.Begin(t.Context(), route, request).Run
+		testkit.Must(t, engine.Finish(run, failure.Outcome{}, core.Response{Status: status}))
+		if refusal := engine.Begin(t.Context(), route, request).Problem; refusal == nil || refusal.Code != problem.NotReplayable {
+			t.Errorf("a call after the status %d got %+v", status, refusal)
+		}
 	}
 	request.Key = ""
 	if refusal := engine.Begin(t.Context(), route, request).Problem; refusal == nil || refusal.Code != problem.KeyMissing {

@@ -12,7 +12,7 @@ import (
 
 // Response is the response of a handler.
 type Response struct {
-	// Status is the HTTP status. Zero means 200, as in net/http.
+	// Status is the HTTP status, from 100 to 999. Zero means 200. After another, retries get not_replayable.
 	Status int
 	// Header and Body must not be changed after Finish, because the engine keeps both.
 	Header storage.Header

@@ -20,7 +20,7 @@ type Request struct {
 	// intent. All four together name the record. Where the policy has a KeyAge, the key is
 	// a UUID of version 7 or a ULID.
 	Scope, Method, Path, Key string
-	// Fingerprint tells a retry from another request under the same key.
+	// Fingerprint tells a retry from another request under the same key: UTF-8 without NUL, as hex digits.
 	Fingerprint string
 	// Pattern is the declared pattern of the route, for events. Empty means unknown.
 	Pattern string

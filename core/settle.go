@@ -104,8 +104,8 @@ func (r *Run) resultOf(response Response) storage.Result {
 
 // storedResult returns the part of a response that the store keeps.
 func storedResult(p *policy.Policy, response Response) storage.Result {
-	if response.Status == 0 {
-		response.Status = http.StatusOK
+	if response.Status = cmp.Or(response.Status, http.StatusOK); response.Status < 100 || response.Status > 999 {
+		response = Response{Status: http.StatusInternalServerError, Unreplayable: true} // stores read no such status back
 	}
 	result := storage.Result{State: stateOf(response.Status), Status: response.Status}
 	header := storedHeader(p, response.Header)
