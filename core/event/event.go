@@ -217,9 +217,9 @@ func KeyHash(key string) string {
 	return string(frame.AppendShort(nil, &sum))
 }
 
-// Observer receives events. The engine calls Observe concurrently, from the
-// goroutines of requests and from background goroutines. Observe should return at
-// once.
+// Observer receives events. The engine calls Observe concurrently, on goroutines of requests
+// and on its own. Observe should return at once, and must return: after runtime.Goexit, as by
+// FailNow of a test, the run would never end, and Shutdown would wait for it.
 type Observer interface {
 	Observe(ctx context.Context, event Event)
 }
