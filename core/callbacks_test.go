@@ -79,6 +79,9 @@ func TestClassifierThatEndsItsGoroutine(t *testing.T) {
 		}))
 		go s.post(t.Context(), "k", payment)
 		synctest.Wait()
+		if s.events.count(event.Uncertain) != 1 || len(s.Running()) > 0 {
+			t.Errorf("the run has not left its key abandoned: %v", s.Running())
+		}
 		shutdown(t, s) // a run that goes on would be a deadlock of the bubble
 	})
 }

@@ -38,12 +38,12 @@ func (r *Run) endByAnswer(response *Response, done event.Event) {
 
 // conclude ends the renewals and the marks of a run whose handler has returned, and
 // returns its class. A response that depends on the class is made after it. A Classifier
-// that ends its goroutine ends the run.
+// that ends its goroutine leaves the key abandoned.
 func (r *Run) conclude(outcome *failure.Outcome) failure.Class {
 	classified := false
 	defer func() {
 		if !classified {
-			r.hold.End()
+			_ = r.finish(failure.ClassUncertain, *outcome, Response{}) // as after a crash
 		}
 	}()
 	if r.hold.Stop() {
