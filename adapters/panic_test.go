@@ -197,6 +197,28 @@ func TestSecondStatusWithoutAPanic(t *testing.T) {
 	})
 }
 
+// A handler reports its panic by a 500 and panics on, and middleware reports it again: the half
+// response leaves no header, such as its Content-Length.
+func TestPanicReportedTwice(t *testing.T) {
+	t.Parallel()
+	onEveryRouter(t, func(t *testing.T, m mounting) {
+		s := m.start(t, program{inside: []middleware{recoverer}, handler: func(w http.ResponseWriter, _ *http.Request) {
+			defer func() {
+				v := recover()
+				w.WriteHeader(http.StatusInternalServerError)
+				panic(v)
+			}()
+			w.Header().Set("Content-Length", "9")
+			w.Header().Set("Etag", "1")
+			_, _ = io.WriteString(w, "half")
+			panic("after the half")
+		}})
+		response := s.do(payment("k"))
+		s.gets(response, http.StatusInternalServerError)
+		testkit.Equal(t, response.Header().Get("Content-Length")+response.Header().Get("Etag"), "", "the header of the half response")
+	})
+}
+
 // After the point of no return a panic gives a stored 500.
 func TestPanicAfterMarkExecuted(t *testing.T) {
 	t.Parallel()

@@ -72,10 +72,10 @@ func (c *capture) writeHeader(status int) {
 
 // writeHeaderAgain ignores a second status, as net/http does, with one exception.
 // Recovering middleware inside the guard reports a panic by a 500, and the half
-// response before the panic must not be stored as a whole response.
+// response before the panic must not be stored as a whole one. The first 500 counts.
 func (c *capture) writeHeaderAgain(status int) {
 	switch {
-	case !c.custody.waits() || status < http.StatusInternalServerError || !callers.Panic(c.run.outermost()):
+	case c.recovered || !c.custody.waits() || status < http.StatusInternalServerError || !callers.Panic(c.run.outermost()):
 	case c.custody == held: // a flushed response has begun, and is sent as without a guard
 		_ = c.stream()
 	default:
