@@ -39,7 +39,7 @@ type Call struct {
 }
 
 // Codec encodes results for the store, and decodes stored results for duplicates. A
-// Codec must be safe for concurrent use. The methods are those of encoding/json.
+// Codec must be safe for concurrent use, and may share the bytes with the value.
 type Codec interface {
 	Marshal(v any) ([]byte, error)
 	// Unmarshal decodes Marshal's data into the pointer v: to a nil pointer, for a result such as *pb.Receipt.
