@@ -111,7 +111,9 @@ func TestAbandonedKeyIsRecovered(t *testing.T) {
 		}},
 		"outcome unknown": {recovering(nil, errors.New("provider down")), 0, func(t *testing.T, s *service) {
 			for range 3 { // each retry calls the RecoverFunc again, without waiting for a lease
-				wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.OutcomeUnknown)
+				w := s.post(t.Context(), "k", payment)
+				wantCode(t, w, http.StatusConflict, problem.OutcomeUnknown)
+				testkit.Equal(t, w.Header().Get("Retry-After"), "5", "the provider may be back later, and it got")
 				advance(time.Millisecond)
 			}
 			s.wantEvent(t, event.RecoverError, 3)

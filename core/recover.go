@@ -40,7 +40,9 @@ func recoverAbandoned(run *Run, find policy.RecoverFunc) (*storage.Record, *prob
 	}
 	if err != nil {
 		run.report(event.Event{Result: event.RecoverError, Err: err})
-		return nil, problem.New(problem.OutcomeUnknown, "")
+		unknown := problem.New(problem.OutcomeUnknown, "")
+		unknown.RetryAfter = 5 * time.Second // the next retry asks again
+		return nil, unknown
 	}
 	outcomeKnown = true
 	if found == nil {
@@ -48,8 +50,7 @@ func recoverAbandoned(run *Run, find policy.RecoverFunc) (*storage.Record, *prob
 		return nil, nil
 	}
 	result := Response{Status: found.Status, Header: wire.HeaderOf(found.Header), Body: found.Body}
-	outcome := failure.Outcome{Status: found.Status, Executed: true}
-	if err := run.end(outcome, result); err != nil {
+	if err := run.end(failure.Outcome{Status: found.Status, Executed: true}, result); err != nil {
 		return nil, unstoredProblem(err)
 	}
 	return recovered(run, result), nil
@@ -58,8 +59,7 @@ func recoverAbandoned(run *Run, find policy.RecoverFunc) (*storage.Record, *prob
 // aside returns the run's context for a function that looks for the outcome of an earlier
 // attempt: its marks are not the handler's, and it calls no steps.
 func aside(run *Run) context.Context {
-	ctx := failure.NewContext(run.Context(), new(failure.Marks))
-	return context.WithValue(ctx, stepKey{}, inRecoverFunc)
+	return context.WithValue(failure.NewContext(run.Context(), new(failure.Marks)), stepKey{}, inRecoverFunc)
 }
 
 // checkFound returns an error if a RecoverFunc's result cannot be used.

@@ -204,8 +204,8 @@ func (m AbandonedMode) String() string {
 //   - A Response: the engine stores and replays it. The handler does not run.
 //   - Nil and nil: the attempt had no side effect. The handler runs, unless ctx has
 //     ended: that counts as an error.
-//   - An error: the outcome is still unknown. The client gets 409 outcome_unknown,
-//     and the next retry calls the function again.
+//   - An error: the outcome is still unknown. The client gets 409 outcome_unknown with
+//     Retry-After, and the next retry calls the function again.
 type RecoverFunc func(ctx context.Context, abandoned Abandoned) (*Response, error)
 
 // Abandoned describes the abandoned attempt to a RecoverFunc.

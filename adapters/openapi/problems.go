@@ -37,7 +37,7 @@ var (
 	inProgress     = code{problem.InProgress, "Retry with the same Idempotency-Key, after the time in Retry-After.", false}
 	notReplayable  = code{problem.NotReplayable, "Do not retry: the operation was handled, and its response was not kept. Look up the result.", false}
 	keyTooOld      = code{problem.KeyExpired, "Do not retry: the operation may have been handled, and no response is kept. Look up the result before you use a new Idempotency-Key.", true}
-	outcomeUnknown = code{problem.OutcomeUnknown, "Do not retry: the operation may have taken effect. Look up the result before you use a new Idempotency-Key.", false}
+	outcomeUnknown = code{problem.OutcomeUnknown, "Do not retry without a Retry-After: the operation may have taken effect. Look up the result before you use a new Idempotency-Key.", false}
 	handlerFailed  = code{problem.HandlerFailed, "Do not retry: the operation may have taken effect. Look up the result.", false}
 )
 

@@ -60,8 +60,11 @@ var codes = map[int]code.Code{
 // codeOfProblem returns the code for a problem of the engine. Unavailable and Aborted
 // are temporary, and have a RetryInfo. FailedPrecondition and InvalidArgument are final.
 // ResourceExhausted is temporary with a RetryInfo, for scope_limited.
-func codeOfProblem(reason string) code.Code {
-	switch reason {
+func codeOfProblem(p *problem.Problem) code.Code {
+	if p.Code == problem.OutcomeUnknown && p.RetryAfter > 0 { // the next call asks again
+		return code.Code_ABORTED
+	}
+	switch p.Code {
 	case problem.PrincipalMissing:
 		return code.Code_UNAUTHENTICATED
 	case problem.KeyMissing, problem.KeyInvalid, problem.BodyUnreadable:

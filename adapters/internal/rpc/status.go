@@ -32,7 +32,7 @@ func statusOf(p *problem.Problem) *status.Status {
 	if p.Others > 0 {
 		about["others"] = strconv.Itoa(p.Others)
 	}
-	s := &status.Status{Code: int32(codeOfProblem(p.Code)), Message: calls.Message(p)}
+	s := &status.Status{Code: int32(codeOfProblem(p)), Message: calls.Message(p)}
 	s.Details = appendDetail(s.Details, &errdetails.ErrorInfo{Reason: p.Code, Domain: Domain, Metadata: about})
 	if p.RetryAfter > 0 {
 		s.Details = appendDetail(s.Details, &errdetails.RetryInfo{RetryDelay: durationpb.New(p.RetryAfter)})

@@ -2,6 +2,7 @@ package rpctest
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -88,6 +89,12 @@ func (a *Adapter) later(t *testing.T) {
 			failure.MarkUncertain(ctx)
 			return paid(ctx, request)
 		}, []policy.Option{policy.OnAbandoned(policy.Refuse)}, code.Code_FAILED_PRECONDITION, problem.OutcomeUnknown},
+		"asked in vain": {func(ctx context.Context, request *shop.PayRequest) (*shop.Payment, error) {
+			failure.MarkUncertain(ctx)
+			return paid(ctx, request)
+		}, []policy.Option{policy.OnAbandoned(policy.Recover(func(context.Context, policy.Abandoned) (*policy.Response, error) {
+			return nil, errors.New("provider down")
+		}))}, code.Code_ABORTED, problem.OutcomeUnknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -98,7 +105,7 @@ func (a *Adapter) later(t *testing.T) {
 			}
 			var second Response
 			eventually(t, "the end of the response", func() bool { second = s.pay(t, "k"); return second.Reason() != "" })
-			wantProblem(t, second, row.code, row.reason, false)
+			wantProblem(t, second, row.code, row.reason, row.code == code.Code_ABORTED)
 			s.wantRuns(t, 1)
 		})
 	}
