@@ -3,54 +3,54 @@ package declared
 import (
 	"path"
 	"reflect"
+	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
 )
 
 // misplaced lists kinds of middleware that belong outside the guard, by words in the
-// function names.
+// function names. Of chi's own, Timeout only sets the deadline of the context.
 var misplaced = []struct {
-	words  []string
+	names  *regexp.Regexp
 	reason string
 }{
-	{[]string{"cors"}, "a browser cannot read the guard's own responses, and a replay names the first request's origin"},
-	{[]string{"compress", "gzip", "gzhttp", "brotli"}, "the guard leaves it no Accept-Encoding, so it compresses nothing: outside, each client gets its own coding"},
-	{[]string{"override"}, "the guard sees the method from before the override"},
-	{[]string{"timeout"}, "it responds while the handler still runs, and a retry may run a second handler; use policy.MaxRun"},
+	{regexp.MustCompile(`github\.com/go-chi/chi/.*timeout[^/]*$`), ""},
+	{regexp.MustCompile(`cors[^/]*$`), "a browser cannot read the guard's own responses, and a replay names the first request's origin"},
+	{regexp.MustCompile(`(compress|gzip|gzhttp|brotli)[^/]*$`), "the guard leaves it no Accept-Encoding, so it compresses nothing: outside, each client gets its own coding"},
+	{regexp.MustCompile(`override[^/]*$`), "the guard sees the method from before the override"},
+	{regexp.MustCompile(`timeout[^/]*$`), "it responds while the handler still runs, and a retry may run a second handler; use policy.MaxRun"},
 }
 
 // Misplaced returns the reason why a middleware belongs outside the guard, or "".
 func Misplaced(function string) string {
-	if strings.HasPrefix(function, "github.com/go-chi/chi/") && strings.Contains(strings.ToLower(path.Base(function)), "timeout") {
-		return "" // chi's Timeout only sets the deadline of the context
-	}
-	name := strings.ToLower(path.Base(function))
 	for _, kind := range misplaced {
-		for _, word := range kind.words {
-			if strings.Contains(name, word) {
-				return kind.reason
-			}
+		if kind.names.MatchString(strings.ToLower(function)) {
+			return kind.reason
 		}
 	}
 	return ""
 }
 
-// FunctionOf returns the full name of a function. If the compiler named a closure of
-// another module after the function that the closure was inlined into, FunctionOf
-// returns the file and line in that module.
+// FunctionOf returns the full name of a function, or the package, file and line of a closure
+// that the compiler named after the function of another package that it was inlined into.
 func FunctionOf(function any) string {
 	found := runtime.FuncForPC(reflect.ValueOf(function).Pointer())
 	if found == nil {
 		return ""
 	}
 	file, line := found.FileLine(found.Entry())
-	if _, below, inCache := strings.Cut(file, "/pkg/mod/"); inCache {
-		file = below
+	return named(found.Name(), file, line)
+}
+
+// foreign is what only the path of a file in a module cache or a vendor folder has.
+var foreign = regexp.MustCompile(`^.*/(pkg/mod|vendor)/|@v[^/]*|!`)
+
+func named(function, file string, line int) string {
+	in := path.Join(path.Dir(function), strings.Split(path.Base(function), ".")[0])
+	from := foreign.ReplaceAllString(path.Dir(file), "")
+	if from == path.Dir(file) || strings.HasSuffix(strings.ToLower(from), strings.ToLower(in)) {
+		return function
 	}
-	module, _, versioned := strings.Cut(file, "@v")
-	if versioned && !strings.HasPrefix(found.Name(), module) {
-		return file + ":" + strconv.Itoa(line)
-	}
-	return found.Name()
+	return from + " (" + path.Base(file) + ":" + strconv.Itoa(line) + ")"
 }
