@@ -21,7 +21,8 @@ import (
 var errOtherGoroutine = errors.New("idemgin: middleware outside this policy runs the handlers on another goroutine, as gin-contrib/timeout does, " +
 	"and gin reuses the context of running handlers: limit the handler with policy.MaxRun, or put http.TimeoutHandler around the gin engine; or a test calls HandleContext: call ServeHTTP there")
 
-// ginFunction is a function of gin that isCalling searches in the call stack.
+// ginFunction is a function of gin that isCalling searches in the call stack, by the name that
+// this build gives it: garble gives others.
 type ginFunction struct {
 	name    string
 	known   atomic.Uintptr // the place of its call of the handlers, after the first search
@@ -29,8 +30,8 @@ type ginFunction struct {
 }
 
 var (
-	serveHTTP = ginFunction{name: "github.com/gin-gonic/gin.(*Engine).ServeHTTP"}
-	next      = ginFunction{name: "github.com/gin-gonic/gin.(*Context).Next"}
+	serveHTTP = ginFunction{name: runtime.FuncForPC(reflect.ValueOf((*gin.Engine).ServeHTTP).Pointer()).Name()}
+	next      = ginFunction{name: runtime.FuncForPC(reflect.ValueOf((*gin.Context).Next).Pointer()).Name()}
 )
 
 // ownsContext reports whether gin cannot reuse c before the guarded handler returns:
