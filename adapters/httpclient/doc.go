@@ -57,7 +57,7 @@
 // # Within a guarded handler
 //
 // If a call's context belongs to a guarded request of package core, the key is not
-// random but a UUID of version 8 from [core.DeriveKey] for "METHOD host/path". When the outer request is
+// random but a UUID of version 8 from core.DeriveKey for "METHOD host/path". When the outer request is
 // repeated, by its client or after a crash, the handler makes the same call with the
 // same key, and the call happens once. Such a key has no time. If the outer key has one, it
 // is sent in the header Repeatability-First-Sent, so that policy.KeyAge works there too;
