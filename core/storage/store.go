@@ -117,7 +117,7 @@ type Store interface {
 	Extend(ctx context.Context, l Lease, ttl time.Duration) error
 }
 
-// Record is the store's entry for a key. Records are shared: do not modify them.
+// Record is the store's entry for a key. Records are shared: nobody modifies one that was returned.
 type Record struct {
 	// State is never zero.
 	State State

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/oncekey/oncekey/core/storage"
 )
@@ -43,11 +44,53 @@ var concurrentCases = []testCase{
 		},
 	},
 	{
+		name: "concurrent claims of a key that has expired",
+		rule: "a key whose record has expired, or whose tombstone has, goes to exactly one of its concurrent callers",
+		test: func(f *fixture) {
+			for i, remember := range []time.Duration{0, f.unit} {
+				c := of(f.shortClaim(), key(i))
+				c.Retain, c.Remember = f.unit, remember
+				f.win(c, 1, false)
+			}
+			f.wait(3 * f.unit)
+			for i := range 2 {
+				f.race(func() storage.Claim { return of(f.claim(), key(i)) }, 1, false)
+			}
+		},
+	},
+	{
 		name: "concurrent completions",
 		rule: "of a late holder's Complete and concurrent take-overs exactly one succeeds: either the response is stored and no " +
 			"caller claims the key, or one caller claims the key and the Complete returns ErrLeaseLost",
 		test: func(f *fixture) {
-			f.together(callers, func(n int) error { return f.completeAgainstTakeOvers(key(n), n%callersOfEach) })
+			f.againstTakeOvers(func(late storage.Lease) error { return f.store.Complete(f.Context(), late, f.result(late)) })
+		},
+	},
+	{
+		name: "concurrent renewals",
+		rule: "of a late holder's Extend and concurrent take-overs exactly one succeeds: else two handlers run",
+		test: func(f *fixture) {
+			f.againstTakeOvers(func(late storage.Lease) error { return f.store.Extend(f.Context(), late, f.long()) })
+		},
+	},
+	{
+		name: "concurrent releases",
+		rule: "of a late holder's Release, with or without Steps, and concurrent take-overs exactly one succeeds: a key that was taken " +
+			"over is not released",
+		test: func(f *fixture) {
+			f.againstTakeOvers(func(late storage.Lease) error { return f.store.Release(f.Context(), late) })
+			f.againstTakeOvers(func(late storage.Lease) error {
+				late.Steps = "first\n"
+				return f.store.Release(f.Context(), late)
+			})
+		},
+	},
+	{
+		name: "late calls beside a completion",
+		rule: "an Extend or an Acquire that its caller has given up may still run when the lease is completed, and never puts the " +
+			"finished key back in progress: its response would be lost",
+		test: func(f *fixture) {
+			f.together(callers, func(n int) error { return f.completeAgainstLateCalls(key(n), n%callersOfEach) })
 		},
 	},
 	{
@@ -97,9 +140,15 @@ func (f *fixture) race(claim func() storage.Claim, attempt uint64, tookOver bool
 	return winner
 }
 
-// completeAgainstTakeOvers lets a lease end, and then completes it while other
-// callers take over its key. The call number turn is the Complete.
-func (f *fixture) completeAgainstTakeOvers(key string, turn int) error {
+// againstTakeOvers lets leases end, and then makes the late call of each while other callers take over its key.
+func (f *fixture) againstTakeOvers(call func(late storage.Lease) error) {
+	f.Helper()
+	first := int(f.races.Add(1)) * callers
+	f.together(callers, func(n int) error { return f.callAgainstTakeOvers(key(first+n), n%callersOfEach, call) })
+}
+
+// callAgainstTakeOvers makes the late call as the call number turn.
+func (f *fixture) callAgainstTakeOvers(key string, turn int, call func(late storage.Lease) error) error {
 	late, _, err := f.store.Acquire(f.Context(), of(f.shortClaim(), key))
 	if err != nil {
 		return err
@@ -108,20 +157,47 @@ func (f *fixture) completeAgainstTakeOvers(key string, turn int) error {
 	var through atomic.Int32
 	err = concurrently(callersOfEach, func(n int) error {
 		if n == turn {
-			err := f.store.Complete(f.Context(), late, f.result(late))
+			err := call(late)
 			if err == nil {
 				through.Add(1)
 			}
 			return orLost(err)
 		}
-		_, record, err := f.store.Acquire(f.Context(), of(f.takeOver(), key))
-		if err == nil && record == nil {
+		lease, _, err := f.store.Acquire(f.Context(), of(f.takeOver(), key))
+		if lease.TookOver { // else it claimed a released key
 			through.Add(1)
 		}
 		return err
 	})
 	if err == nil && through.Load() != 1 {
-		err = fmt.Errorf("%d completions and take-overs of one lease succeeded, want 1 in all", through.Load())
+		err = fmt.Errorf("%d late calls and take-overs of one lease succeeded, want 1 in all", through.Load())
+	}
+	return err
+}
+
+// completeAgainstLateCalls completes a lease while its holder's earlier calls arrive, and expects the response.
+func (f *fixture) completeAgainstLateCalls(key string, turn int) error {
+	lease, _, err := f.store.Acquire(f.Context(), of(f.claim(), key))
+	if err != nil {
+		return err
+	}
+	err = concurrently(callersOfEach, func(n int) (err error) {
+		switch {
+		case n == turn:
+			err = f.store.Complete(f.Context(), lease, f.result(lease))
+		case n%2 == 0:
+			err = orLost(f.store.Extend(f.Context(), lease, f.long()))
+		default:
+			_, _, err = f.store.Acquire(f.Context(), lease.Claim)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	_, record, err := f.store.Acquire(f.Context(), of(f.takeOver(), key))
+	if err == nil && (record == nil || record.State != storage.Completed) {
+		err = fmt.Errorf("the key %s was completed, and is no longer", key)
 	}
 	return err
 }

@@ -38,6 +38,7 @@ type fixture struct {
 	// began is the begin of the case, and waited the sum of its waits so far.
 	began  time.Time
 	waited atomic.Int64 // in nanoseconds
+	races  atomic.Int64 // of againstTakeOvers, each with keys of its own
 }
 
 func newFixture(t testing.TB, store storage.Store, unit time.Duration) *fixture {

@@ -19,6 +19,32 @@ func (m *model) lookUp(key string) *entry {
 	return e
 }
 
+// given returns the record itself in place of a copy, or nil.
+func (m *model) given(e *entry, now time.Time) *storage.Record {
+	switch m.bug {
+	case changesWhatItGave, extendChangesWhatItGave, timesWhatItGave:
+		e.Record.LeaseLeft = e.leaseEnd.Sub(now)
+		return &e.Record
+	default:
+		return nil
+	}
+}
+
+// keepEnd lets a claim end with the record before it.
+func (m *model) keepEnd(before *entry, c storage.Claim) {
+	if before == nil {
+		return
+	}
+	held, own := m.records[m.name(c.Key)], before.Token == c.Token
+	switch {
+	case m.bug == takeOverKeepsRemember && before.State == storage.InProgress:
+		held.remember = before.remember
+	case m.bug == takeOverKeepsEnd && before.State == storage.InProgress && !own, m.bug == ownClaimKeepsEnd && own,
+		m.bug == reclaimKeepsEnd && before.State == 0, m.bug == reclaimOfStepsKeepsEnd && before.State == storage.Released:
+		held.expires = before.expires
+	}
+}
+
 // isOver reports whether the entry has an outcome, or is a tombstone.
 func (e *entry) isOver() bool { return e.State >= storage.Completed && e.State <= storage.Expired }
 

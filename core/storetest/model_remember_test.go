@@ -53,6 +53,9 @@ func (m *model) bury(e *entry, now time.Time) *entry {
 	if !now.Before(end) && m.bug != tombstonesForEver {
 		return nil
 	}
+	if m.bug == buriesWhatItGave {
+		e.Record = m.tombstone(e)
+	}
 	return &entry{Lease: e.Lease, expires: end, Record: m.tombstone(e)}
 }
 

@@ -90,6 +90,9 @@ func (m *model) Acquire(ctx context.Context, request storage.Request) (storage.L
 	case m.bug == contentionIsAnError:
 		return storage.Lease{}, nil, storage.ErrLeaseLost
 	default:
+		if r := m.given(e, now); r != nil {
+			return storage.Lease{}, r, nil
+		}
 		r := e.Record
 		r.LeaseLeft = e.leaseEnd.Sub(now)
 		switch m.bug {
@@ -105,7 +108,14 @@ func (m *model) Acquire(ctx context.Context, request storage.Request) (storage.L
 		}
 		return storage.Lease{}, &r, nil
 	}
+	switch {
+	case e == nil && m.records[m.name(c.Key)] != nil:
+		m.gap(expiredNotAtomic)
+	case e != nil && e.Token == c.Token:
+		m.gap(ownClaimNotAtomic)
+	}
 	m.hold(l, now)
+	m.keepEnd(e, c)
 	if m.bug == takeOverDropsSteps && e != nil && e.Token != c.Token || m.bug == ownClaimDropsSteps && e != nil && e.Token == c.Token {
 		held := m.records[m.name(c.Key)]
 		held.Lease.Steps, held.Record.Steps = "", ""
@@ -140,6 +150,9 @@ func (m *model) Complete(ctx context.Context, l storage.Lease, res storage.Resul
 		return storage.ErrLeaseLost
 	}
 	m.gap(completeNotAtomic)
+	if e != nil && m.bug == changesWhatItGave {
+		e.Record = m.recordOf(l, res)
+	}
 	m.records[l.Key] = &entry{
 		Lease: l, expires: now.Add(m.retain(l, res)), remember: m.remember(l, res), Record: m.recordOf(l, res),
 	}
@@ -157,6 +170,7 @@ func (m *model) Release(ctx context.Context, l storage.Lease) error {
 		if !m.mayRelease(e, l) {
 			return storage.ErrLeaseLost
 		}
+		m.gap(releaseOfStepsNotAtomic)
 		m.keepReleased(e, l)
 		return nil
 	}
@@ -169,6 +183,7 @@ func (m *model) Release(ctx context.Context, l storage.Lease) error {
 	case m.foreign(e, l) && m.bug != releaseWithoutToken:
 		return storage.ErrLeaseLost
 	}
+	m.gap(releaseNotAtomic)
 	switch {
 	case e.State == storage.Expired && m.bug == tombstoneReleased:
 		delete(m.records, l.Key)
@@ -228,6 +243,7 @@ func (m *model) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) 
 			expires = e.expires
 		}
 	}
+	m.gap(extendNotAtomic)
 	l.LockTTL = ttl
 	if m.bug == shorterStepsRefused && e != nil && len(l.Steps) < len(e.Lease.Steps) {
 		return nil
@@ -238,6 +254,9 @@ func (m *model) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) 
 	}
 	m.hold(l, now)
 	m.records[l.Key].expires = expires
+	if e != nil && m.bug == extendChangesWhatItGave {
+		e.Record = m.records[l.Key].Record
+	}
 	if m.bug == extendForgetsRemember {
 		m.records[l.Key].remember = 0
 	}
@@ -246,6 +265,9 @@ func (m *model) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) 
 
 func (m *model) hold(l storage.Lease, now time.Time) {
 	before, current := m.records[l.Key], m.lookUp(l.Key)
+	if m.bug == attemptIn32Bits {
+		l.Attempt = uint64(uint32(l.Attempt))
+	}
 	m.records[m.name(l.Key)] = &entry{
 		Lease: l, leaseEnd: now.Add(l.LockTTL), expires: now.Add(l.Retain), remember: l.Remember,
 		Record: storage.Record{State: storage.InProgress, Fingerprint: l.Fingerprint, Digest: m.digest(l), Attempt: l.Attempt, Steps: l.Steps},

@@ -1,8 +1,10 @@
 package storetest
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"reflect"
 	"time"
 
 	"github.com/oncekey/oncekey/core/storage"
@@ -92,6 +94,45 @@ var expiryCases = []testCase{
 		},
 	},
 	{
+		name: "a claim is kept for its own Retain",
+		rule: "a claim that takes a key over, claims a released one or repeats an Acquire is kept for its whole Retain and Remember " +
+			"from then on, however soon the record before it would have expired: else its key is new while it runs",
+		test: func(f *fixture) {
+			retain := 10*f.unit + 50*f.callTime()
+			brief := func(n int) storage.Claim {
+				c := of(f.claim(), key(n))
+				c.LockTTL, c.Retain = retain, retain
+				return c
+			}
+			f.extend(f.win(brief(1), 1, false), 0)
+			again := brief(2)
+			again.Remember = 10 * retain
+			f.win(again, 1, false)
+			f.release(f.record(f.win(brief(3), 1, false), "first\n"))
+			f.extend(f.win(brief(4), 1, false), 0)
+			second := brief(4)
+			second.TakeOver = true
+			f.release(f.win(second, 2, true))
+			f.wait(retain * 6 / 10)
+			var leases []storage.Lease
+			for n, attempt := range []uint64{2, 1, 2, 3} {
+				c := brief(n + 1)
+				if c.TakeOver, c.Remember = true, 10*retain; n == 1 {
+					c = again
+				}
+				leases = append(leases, f.win(c, attempt, n == 0))
+			}
+			f.wait(retain * 6 / 10)
+			for _, lease := range leases {
+				f.runs(lease)
+			}
+			f.wait(retain)
+			for _, lease := range leases {
+				f.remembers(lease, 0)
+			}
+		},
+	},
+	{
 		name: "a released attempt number is remembered",
 		rule: "the attempt number of a release is remembered for the lease's Retain, which begins anew with the release",
 		test: func(f *fixture) {
@@ -117,6 +158,46 @@ var callerCases = []testCase{
 			defer cancel()
 			f.ignores(f.ended(), key(1))
 			f.ignores(expired, key(2))
+		},
+	},
+	{
+		name: "records that were given out",
+		rule: "a record that a caller has got does not change when the key's record does: the caller reads it without a lock, while " +
+			"another one renews, completes or claims the key, or the record expires",
+		test: func(f *fixture) {
+			var got []*storage.Record
+			var then []storage.Record
+			look := func() {
+				got = append(got, f.find(ofAnotherRequest(f.claim())))
+				if inspector, is := f.store.(storage.Inspector); is {
+					r, err := inspector.Lookup(f.Context(), key(1))
+					if err != nil {
+						f.Fatalf("Lookup: %v", err)
+					}
+					got = append(got, r)
+				}
+				for _, r := range got[len(then):] {
+					then = append(then, *r)
+					then[len(then)-1].Body = bytes.Clone(r.Body)
+				}
+				f.wait(f.unit)
+			}
+			f.win(f.shortClaim(), 1, false)
+			look()
+			look()
+			lease := f.win(f.takeOver(), 2, true)
+			look()
+			f.extend(lease, f.long())
+			look()
+			f.finish(lease, 5*f.unit, f.long())
+			look()
+			f.wait(5 * f.unit)
+			look()
+			for i, r := range got {
+				if want := then[i]; !reflect.DeepEqual(*r, want) {
+					f.Errorf("the record was %s, and is now %s", describe(&want), describe(r))
+				}
+			}
 		},
 	},
 	{
