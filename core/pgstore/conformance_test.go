@@ -56,7 +56,7 @@ func TestConformance(t *testing.T) {
 				}
 				_, err := pool.Exec(t.Context(), narrow)
 				must(t, err)
-				return store
+				return storetest.Processes(store, pgstore.New(pool, pgstore.Table(table), way))
 			}})
 		})
 	}

@@ -88,7 +88,8 @@ func conformUpTo(t *testing.T, tooLarge int, client redis.UniversalClient, optio
 	storetest.Run(t, storetest.Config{
 		New: func(testing.TB) storage.Store {
 			prefix := redisstore.Prefix(fmt.Sprintf("oncekey:case%d:", cases.Add(1)))
-			return redisstore.New(client, append([]redisstore.Option{prefix}, options...)...)
+			options := append([]redisstore.Option{prefix}, options...)
+			return storetest.Processes(redisstore.New(client, options...), redisstore.New(client, options...))
 		},
 		Unit:     600 * time.Millisecond,
 		TooLarge: tooLarge,

@@ -33,7 +33,7 @@ const defaultUnit = 200 * time.Millisecond
 // Config describes the store and the tests.
 type Config struct {
 	// New returns a store without records. Each case calls New once. New may register
-	// a t.Cleanup. Required.
+	// a t.Cleanup. A store that processes share returns several by Processes. Required.
 	New func(t testing.TB) storage.Store
 
 	// Unit is the length of the short leases. Cases let leases of one unit end, and

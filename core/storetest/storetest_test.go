@@ -34,6 +34,35 @@ func TestSuiteIsPatient(t *testing.T) {
 	Run(t, Config{New: func(testing.TB) storage.Store { return late{newModel(none).(*model)} }, Wrap: synctest.Test})
 }
 
+// A store that locks in the process passes alone, and not at two processes.
+func TestLockOfOneProcess(t *testing.T) {
+	t.Parallel()
+	for _, processes := range []int{1, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			m, stores := newModel(acquireNotAtomic).(*model), []storage.Store{}
+			for range processes {
+				stores = append(stores, locked{m, make(chan struct{}, 1)})
+			}
+			broken := fails(t, concurrentCases[0], Config{New: func(testing.TB) storage.Store { return Processes(stores...) }}.open)
+			if broken != (processes == 2) {
+				t.Errorf("at %d processes the suite has found a fault: %t", processes, broken)
+			}
+		})
+	}
+	Run(t, Config{New: func(testing.TB) storage.Store { m := newModel(none); return Processes(m, m) }, Wrap: synctest.Test})
+}
+
+type locked struct {
+	*model
+	lock chan struct{}
+}
+
+func (l locked) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
+	l.lock <- struct{}{}
+	defer func() { <-l.lock }()
+	return l.model.Acquire(ctx, request)
+}
+
 type late struct{ *model }
 
 func reply(ctx context.Context) { pause(ctx, 4*defaultUnit) }
