@@ -139,6 +139,7 @@ func TestInvalidValuesAreRefusedWithFieldAndValue(t *testing.T) {
 		"a field, not UTF-8":     {policy.ExcludeFields("a\xff"), `policy: ExcludeFields is "a\xff": it must be`},
 		"a space before a field": {policy.ExcludeFields(" a"), `policy: ExcludeFields is " a": it must be`},
 		"a tab behind a path":    {policy.ExcludeFields("meta.id\t"), `policy: ExcludeFields is "meta.id\t": it must be`},
+		"two names in one":       {policy.RedactFields("client_secret,cvc"), `policy: RedactFields is "client_secret,cvc": it must be`},
 		"lines in a header":      {policy.KeepHeaders("Set-Cookie\r\nX"), `policy: KeepHeaders is "Set-Cookie\r\nX": it must be`},
 		"no header":              {policy.KeepHeaders(""), `policy: KeepHeaders is "": it must be`},
 		"a line in a method":     {policy.Methods("POST\n"), `policy: Methods is "POST\n": it must be`},

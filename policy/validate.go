@@ -32,9 +32,9 @@ func (e *FieldError) Error() string {
 }
 
 // isField reports whether field can be a member's name. A name with a control
-// character or with spaces around it is a quoting mistake.
+// character, a comma or spaces around it is a quoting mistake, such as two names in one.
 func isField(field string) bool {
-	return field != "" && field == strings.TrimSpace(field) && utf8.ValidString(field) && !strings.ContainsFunc(field, unicode.IsControl)
+	return field != "" && field == strings.TrimSpace(field) && utf8.ValidString(field) && !strings.ContainsFunc(field, func(r rune) bool { return r == ',' || unicode.IsControl(r) })
 }
 
 // isMethod reports whether method is in capital letters. A method is a token, like a
