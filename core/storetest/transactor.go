@@ -2,6 +2,8 @@ package storetest
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -98,6 +100,29 @@ func (f *transaction) lost() {
 	f.Helper()
 	f.isLost("Commit", f.tx.Commit(f.Context(), f.lease, f.result(f.lease)))
 	f.written(false)
+}
+
+// writeLate writes a row in a transaction under the lease.
+func (f *fixture) writeLate(lease storage.Lease) error {
+	handler, tx, err := f.transactor.BeginTransaction(f.Context(), lease)
+	if err != nil {
+		return err
+	}
+	id := row + lease.Key[len(lease.Key)-1:]
+	if err := f.table.Write(handler, id); err != nil {
+		return errors.Join(err, tx.Rollback(f.Context()))
+	}
+	err = tx.Commit(f.Context(), lease, f.result(lease))
+	has, lookErr := f.table.Has(f.Context(), id)
+	switch {
+	case lookErr != nil:
+		return lookErr
+	case has != (err == nil):
+		return fmt.Errorf("the Commit has succeeded: %t, and the handler's row is there: %t", err == nil, has)
+	case errors.Is(err, storage.ErrRolledBack): // by a deadlock, for example
+		return storage.ErrLeaseLost
+	}
+	return err
 }
 
 var transactorCases = []testCase{
@@ -225,6 +250,14 @@ var transactorCases = []testCase{
 			f.wait(11 * f.unit)
 			f.remembers(f.lease, res.Status)
 		}),
+	},
+	{
+		name: "concurrent commits",
+		rule: "of a late holder's Commit and concurrent take-overs exactly one succeeds, and the handler's row is there if the Commit does: " +
+			"else an effect happens twice",
+		test: func(f *fixture) {
+			f.together(callersOfEach, func(n int) error { return f.callAgainstTakeOvers(key(n), n, f.writeLate) })
+		},
 	},
 	{
 		name: "begin without time",

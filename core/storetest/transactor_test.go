@@ -32,6 +32,7 @@ const (
 	commitForgetsOrigin   bug = "a committed response has no origin"
 	commitForgetsClaim    bug = "a committed response has no time of its claim"
 	beginsLate            bug = "a transaction begins without time"
+	commitNotAtomic       bug = "a commit is not atomic"
 )
 
 // txModel is the model with transactions: a table of rows, under one lock.
@@ -134,6 +135,10 @@ func (tx *txModelTransaction) complete(ctx context.Context, l storage.Lease, res
 		return storage.ErrLeaseLost
 	}
 	switch m.bug {
+	case commitNotAtomic:
+		<-time.After(time.Microsecond)
+		_ = m.Complete(ctx, l, res)
+		return nil
 	case commitForgetsRemember:
 		res.Remember = 0
 	case commitForgetsOrigin:
@@ -184,6 +189,7 @@ var transactorBugs = map[string][]bug{
 	"commit after a Complete of its own lease": {commitsOverItself},
 	"commit of an expired lease":               {commitsOnlyInTime},
 	"begin without time":                       {beginsLate},
+	"concurrent commits":                       {commitNotAtomic},
 	"commit of a result that is remembered":    {commitForgetsRemember, commitForgetsOrigin, commitForgetsClaim},
 }
 
