@@ -21,7 +21,7 @@ var storeBugs = map[string][]bug{
 	"a claim is kept for its own Retain": {
 		takeOverKeepsEnd, takeOverKeepsRemember, ownClaimKeepsEnd, reclaimKeepsEnd, reclaimOfStepsKeepsEnd,
 	},
-	"records that were given out":                             {changesWhatItGave, extendChangesWhatItGave, timesWhatItGave, buriesWhatItGave},
+	"records that were given out":                             {changesWhatItGave, extendChangesWhatItGave, timesWhatItGave, buriesWhatItGave, reusesWhatItGave},
 	"exclusive holders":                                       {acquireNotAtomic},
 	"random histories":                                        {takeOverNotAtomic, completeWithoutToken},
 	"concurrent claims of a released key":                     {reclaimNotAtomic},
@@ -161,6 +161,7 @@ var storeBugs = map[string][]bug{
 	"settle only an abandoned key":          {decideLiveLeases, decideAnyAttempt, decideFinished, decideReleased, decideTombstones},
 	"settle without a confirmation":         {decideByAnyConfirmation},
 	"concurrent operators":                  {decideNotAtomic},
+	"settle against the late holder":        {decideByAttempt},
 	"settle against a take-over":            {decideNotAtomic},
 	"a response that is too large":          {refusalIsAnyError, refusalFinishes},
 	"steps that are too large":              {refusalIsAnyError, refusalAbandons},

@@ -120,5 +120,6 @@ const (
 	extendChangesWhatItGave    bug = "extend changes records that were given out"
 	timesWhatItGave            bug = "LeaseLeft changes in records that were given out"
 	buriesWhatItGave           bug = "records that were given out become tombstones"
+	reusesWhatItGave           bug = "the body that was given out is a buffer for the next one"
 	attemptIn32Bits            bug = "attempts are counted in 32 bits"
 )

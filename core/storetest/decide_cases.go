@@ -177,6 +177,15 @@ var decideCases = []testCase{
 		},
 	},
 	{
+		name: "settle against the late holder",
+		rule: "of an operator who settles an abandoned key and a late Complete or Extend of its holder, exactly one succeeds: else the " +
+			"response is lost, or the key runs again beside its holder",
+		test: func(f *fixture) {
+			f.inspector() // or skip
+			f.together(callers, func(n int) error { return f.settleAgainstHolder(key(n), n) })
+		},
+	},
+	{
 		name: "settle against a take-over",
 		rule: "of an operator who settles an abandoned key and a request that takes over the key, exactly one succeeds",
 		test: func(f *fixture) {
@@ -209,6 +218,37 @@ var decideCases = []testCase{
 			}
 		},
 	},
+}
+
+// settleAgainstHolder lets an operator settle an abandoned key while its late holder makes a call.
+func (f *fixture) settleAgainstHolder(key string, turn int) error {
+	inspector := f.inspector()
+	late, _, err := f.store.Acquire(f.Context(), of(f.shortClaim(), key))
+	if err != nil {
+		return err
+	}
+	f.wait(2 * f.unit)
+	confirmation := []storage.Confirmation{storage.Happened, storage.DidNotHappen}[turn%2]
+	var through atomic.Int64
+	err = concurrently(2, func(n int) (err error) {
+		switch {
+		case n == turn/4%2:
+			err = inspector.Settle(f.Context(), key, 1, confirmation)
+		case turn/2%2 == 0:
+			err = f.store.Complete(f.Context(), late, f.result(late))
+		default:
+			err = f.store.Extend(f.Context(), late, f.long())
+		}
+		if err == nil {
+			through.Add(1)
+			return nil
+		}
+		return orNotAbandoned(orLost(err))
+	})
+	if err == nil && through.Load() != 1 {
+		err = fmt.Errorf("%d of an operator with %q and the key's holder have succeeded, want one", through.Load(), confirmation)
+	}
+	return err
 }
 
 // operators is the number of callers in the cases about several operators.

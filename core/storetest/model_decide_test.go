@@ -37,6 +37,7 @@ const (
 	decideTombstones           bug = "a tombstone is settled by hand"
 	decideByAnyConfirmation    bug = "any confirmation settles"
 	decideNotAtomic            bug = "settling by hand is not atomic"
+	decideByAttempt            bug = "settling by hand is atomic in the attempt alone"
 )
 
 func (m *model) Settle(ctx context.Context, key string, attempt uint64, confirmation storage.Confirmation) error {
@@ -55,6 +56,11 @@ func (m *model) Settle(ctx context.Context, key string, attempt uint64, confirma
 		return storage.ErrNotAbandoned
 	}
 	m.gap(decideNotAtomic)
+	if m.gap(decideByAttempt); m.bug == decideByAttempt {
+		if e = m.lookUp(key); e == nil || e.State == 0 || e.Lease.Attempt != attempt {
+			return storage.ErrNotAbandoned
+		}
+	}
 	if confirmation == storage.Happened {
 		m.records[key] = m.happened(e)
 	} else {

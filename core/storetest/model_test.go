@@ -15,6 +15,7 @@ type model struct {
 	mutex   sync.Mutex
 	records map[string]*entry
 	found   map[string]storage.Record // by inProgressForEver
+	buffer  []byte                    // by reusesWhatItGave
 }
 
 type entry struct {
@@ -67,6 +68,11 @@ func (m *model) Acquire(ctx context.Context, request storage.Request) (storage.L
 		l = reclaimed
 		m.gap(releasedNotAtomic)
 	case e.State == storage.Expired && m.claimsTombstone(e, c):
+	case e.State == storage.Completed && m.bug == reusesWhatItGave:
+		r := e.Record
+		m.buffer = append(m.buffer[:0], r.Body...)
+		r.Body = m.buffer
+		return storage.Lease{}, &r, nil
 	case e.State != storage.InProgress && (e.Token != c.Token || m.bug != ownFinishedReclaimed):
 		return storage.Lease{}, &e.Record, nil
 	case e.Token == c.Token && m.bug != ownClaimNotFound:

@@ -178,7 +178,7 @@ var callerCases = []testCase{
 				}
 				for _, r := range got[len(then):] {
 					then = append(then, *r)
-					then[len(then)-1].Body = bytes.Clone(r.Body)
+					then[len(then)-1].Body, then[len(then)-1].Sketch = bytes.Clone(r.Body), bytes.Clone(r.Sketch)
 				}
 				f.wait(f.unit)
 			}
@@ -191,6 +191,7 @@ var callerCases = []testCase{
 			look()
 			f.finish(lease, 5*f.unit, f.long())
 			look()
+			f.finishes(f.win(of(f.claim(), key(2)), 1, false)) // with a body and a sketch of the same length
 			f.wait(5 * f.unit)
 			look()
 			for i, r := range got {

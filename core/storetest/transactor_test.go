@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,7 +42,7 @@ type txModel struct {
 	bug    bug
 	mutex  sync.Mutex
 	rows   map[string]bool
-	opened int
+	opened atomic.Int32
 }
 
 type txModelKey struct{}
@@ -83,13 +84,13 @@ func (m *txModel) BeginTransaction(ctx context.Context, l storage.Lease) (contex
 	if ctx.Err() != nil && m.bug != beginsLate {
 		return nil, nil, ctx.Err()
 	}
-	m.opened++
+	m.opened.Add(1)
 	tx := &txModelTransaction{model: m, lease: l}
 	return context.WithValue(ctx, txModelKey{}, tx), tx, nil
 }
 
 func (m *txModel) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) error {
-	if m.bug == extendWaits && m.opened > 0 {
+	if m.bug == extendWaits && m.opened.Load() > 0 {
 		return errors.New("the record is locked")
 	}
 	return m.Store.Extend(ctx, l, ttl)
