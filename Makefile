@@ -43,7 +43,7 @@ IN_MEMORY := $(shell test "$$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 { print
 	echo ONCEKEY_TEST_DATA=/dev/shm)
 
 # Reasons for which a test of the check may be skipped: it is one of the above, belongs to make soak, or does not apply.
-MAY_SKIP := race detector|ONCEKEY_SOAK|is no storage.Inspector|TestGinSwallowsInformationalResponses
+MAY_SKIP := race detector|ONCEKEY_SOAK|a call takes too long|is no storage.Inspector|TestGinSwallowsInformationalResponses
 
 # With the race detector a program sleeps for a second at its end, for threads that still run. Tests end theirs, and
 # goleak sees those that are left.
