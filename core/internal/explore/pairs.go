@@ -57,9 +57,15 @@ func (j *judge) mayRepeat(first, second *run) bool {
 		return j.mayFollow(first, second)
 	case first.taken > 0:
 		return first.faulty || j.plan.real.unsteady || j.tooLong(first) || len(j.plan.Jumps) > 0 || j.plan.ends(first.pod) || first.broke&(1<<InRecoverFunc) != 0
-	default: // the second effect may also belong to an older attempt that was cut off; the first run may have given a claim back before
-		return second.taken > 0 && slices.ContainsFunc(first.grants, func(g *Fact) bool { return second.attempt() < g.Attempt })
+	default:
+		return second.cutOffBefore(first)
 	}
+}
+
+// cutOffBefore reports whether the run belongs to an older attempt, which was cut off. The other
+// run may have given a claim back before that attempt.
+func (r *run) cutOffBefore(other *run) bool {
+	return r.taken > 0 && slices.ContainsFunc(other.grants, func(g *Fact) bool { return r.attempt() < g.Attempt })
 }
 
 // mayFollow reports whether a second effect is allowed after a run that has released
@@ -74,7 +80,7 @@ func (j *judge) mayFollow(first, second *run) bool {
 	case first.taken > 0 && first.effects[0].At >= first.taken:
 		return true // the first run was cut off
 	default:
-		return second.taken > 0 && second.attempt() < first.attempt()
+		return second.cutOffBefore(first)
 	}
 }
 

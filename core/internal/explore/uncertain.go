@@ -69,7 +69,7 @@ func (j *judge) after(r, uncertain *run) {
 		return
 	}
 	if len(j.plan.Jumps) > 0 || r.life != uncertain.life || r.sent.At > uncertain.left+j.plan.Policy.TTL || j.releasedAfter(uncertain) ||
-		j.changedByHand(r.key, uncertain.left, shown.At) || j.settledByQuestion(r.key, uncertain.abandoned) {
+		j.changedByHand(r.key, uncertain.left, shown.At) || j.settledByQuestion(r.key, uncertain.abandoned) || j.answeredHere(shown, uncertain) {
 		return
 	}
 	a, b := j.body(r), j.body(uncertain)
@@ -81,6 +81,13 @@ func (j *judge) after(r, uncertain *run) {
 	case a.Nonce == b.Nonce && (a == b && !j.takenLate(r, uncertain) || !j.plan.rolling()) && j.plan.Policy.Abandoned == Refuse && code != problem.OutcomeUnknown:
 		j.report(OutcomeForgotten, "r%d gets %d %s, and r%d has left the key abandoned", r.id, shown.Status, code, uncertain.id)
 	}
+}
+
+// answeredHere reports whether the response is the answer of a FindFunc of its own process, which the store may not have yet.
+func (j *judge) answeredHere(shown *Fact, uncertain *run) bool {
+	return shown.Text == recovered && slices.ContainsFunc(j.order, func(r *run) bool {
+		return r.key == shown.Key && r.pod == shown.Pod && r.inquiry != nil && r.inquiry.answered != nil && r.inquiry.answered.At > uncertain.abandoned
+	})
 }
 
 // takenLate reports whether a reconciler that has given its claim up holds the key after the
