@@ -61,9 +61,6 @@ var codes = map[int]code.Code{
 // are temporary, and have a RetryInfo. FailedPrecondition and InvalidArgument are final.
 // ResourceExhausted is temporary with a RetryInfo, for scope_limited.
 func codeOfProblem(p *problem.Problem) code.Code {
-	if p.Code == problem.OutcomeUnknown && p.RetryAfter > 0 { // the next call asks again
-		return code.Code_ABORTED
-	}
 	switch p.Code {
 	case problem.PrincipalMissing:
 		return code.Code_UNAUTHENTICATED
@@ -71,9 +68,10 @@ func codeOfProblem(p *problem.Problem) code.Code {
 		return code.Code_INVALID_ARGUMENT
 	case problem.BodyTooLarge, problem.ScopeLimited:
 		return code.Code_RESOURCE_EXHAUSTED
-	case problem.InProgress:
-		return code.Code_ABORTED
-	case problem.KeyReused, problem.NotReplayable, problem.KeyExpired, problem.OutcomeUnknown:
+	case problem.InProgress, problem.KeyReused, problem.NotReplayable, problem.KeyExpired, problem.OutcomeUnknown:
+		if p.RetryAfter > 0 {
+			return code.Code_ABORTED
+		}
 		return code.Code_FAILED_PRECONDITION
 	case problem.StoreUnavailable, problem.ShuttingDown, problem.HandlerCancelled, problem.NotConfirmed:
 		return code.Code_UNAVAILABLE
