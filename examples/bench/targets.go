@@ -116,32 +116,27 @@ func judge(all []target, found results) report.Section {
 			"`make microbench` runs BenchmarkAgainstBareStatements (pgstore beside INSERT and SELECT), BenchmarkFootprint (its bytes of WAL and on disk), " +
 			"BenchmarkRatios (fingerprint beside encoding/json) and BenchmarkMillion (memstore beside a map). Tests hold the round trips.",
 	}}
+	var reasons []string
+	missed := map[string][]string{} // the targets by their reason, which some share
 	for _, t := range all {
 		row := []string{t.what, t.want(), "not measured", ""}
 		if measured, ok := t.measured(found); ok {
 			row[2], row[3] = report.Interval(measured), "reached"
 			if !t.reached(measured) {
 				row[3] = "**not reached**"
-				section.Notes = withReason(section.Notes, t.what, t.why)
+				if t.why != "" && missed[t.why] == nil {
+					reasons = append(reasons, t.why)
+				}
+				missed[t.why] = append(missed[t.why], t.what)
 			}
 		}
 		table.Rows = append(table.Rows, row)
 	}
+	for _, why := range reasons {
+		section.Notes = append(section.Notes, strings.Join(missed[why], "; ")+": "+why)
+	}
 	section.Tables = []report.Table{table}
 	return section
-}
-
-// withReason adds a target to the note of its reason, which other targets may share.
-func withReason(notes []string, what, why string) []string {
-	i := slices.IndexFunc(notes, func(note string) bool { return strings.HasSuffix(note, ": "+why) })
-	switch {
-	case why == "":
-	case i < 0:
-		notes = append(notes, what+": "+why)
-	default:
-		notes[i] = strings.TrimSuffix(notes[i], ": "+why) + "; " + what + ": " + why
-	}
-	return notes
 }
 
 func (t target) reached(measured harness.Estimate) bool {
