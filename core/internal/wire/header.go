@@ -169,7 +169,7 @@ func appendDeleted(changes, outer storage.Header, handled http.Header) storage.H
 	return changes
 }
 
-// changesOf returns the fields of a name. A header that is sorted can have any number of names.
+// changesOf returns the fields of a name. Changes are sorted by name, and can have any number of them.
 func changesOf(changes storage.Header, name string) storage.Header {
 	first, _ := slices.BinarySearchFunc(changes, name, func(f storage.Field, name string) int { return strings.Compare(f.Name, name) })
 	after := first
