@@ -134,7 +134,7 @@ func (j *judge) runsAgain(r *run) {
 	}
 	for _, other := range j.order {
 		for _, g := range other.grants {
-			if other.key == r.key && g.At > r.kept && g.Life == r.life {
+			if other.key == r.key && g.At > r.kept && g.Life == r.keptLife {
 				j.report(ReconciledRuns, "r%d gets a lease at %v, and q%d has settled key %d as happened at %v", other.id, g.At, r.id, r.key, r.kept)
 			}
 		}

@@ -75,7 +75,7 @@ func (r *run) applied(f *Fact) {
 		}
 	case f.Op == Complete || f.Op == Commit:
 		if f.Err == nil && r.kept == 0 {
-			r.kept = f.At
+			r.kept, r.keptLife = f.At, f.Life
 		}
 		if f.Err == nil {
 			r.life = f.Life // the store may have forgotten the key while the handler ran

@@ -58,6 +58,7 @@ type run struct {
 	left       time.Duration           // when the process learned that
 	renewed    time.Duration           // when the store last renewed the lease
 	kept       time.Duration           // when the store first kept the response
+	keptLife   int                     // the key's life at that time
 	entered    []*Fact                 // beginnings of steps
 	stepped    []*Fact                 // effects in steps
 	recorded   []*Fact                 // results of steps
