@@ -73,7 +73,7 @@ type Info struct {
 // the key, so that the next call runs function again. But an error wrapped by
 // failure.Permanent, or an error after the run was marked executed, is stored as text.
 // Then this call and every repeated call return that error wrapped by
-// failure.Permanent. A result that the codec cannot encode, or that is larger than
+// failure.Permanent, and no other error is permanent. A result that the codec cannot encode, or that is larger than
 // MaxResponseBytes, is returned once and not stored. One that it cannot decode is ErrNotReplayable.
 //
 // If function did not run, the error of Do wraps ErrInProgress, ErrKeyReused,
@@ -206,8 +206,10 @@ func runCall(run *Run, s typed) (Info, error) {
 	if lost := run.end(outcome, response); lost != nil {
 		return info, lost
 	}
-	if err != nil && run.hold.IsKept() && !failure.IsPermanent(err) {
+	if err != nil && run.hold.IsKept() {
 		err = failure.Permanent(err)
+	} else if failure.IsPermanent(err) { // another mark, or the policy, has released the key
+		err = failure.Retryable(err)
 	}
 	return info, err
 }

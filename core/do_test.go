@@ -134,6 +134,33 @@ func TestDoAndErrors(t *testing.T) {
 	})
 }
 
+// A consumer drops a message after a permanent error, so one whose key is not kept must not be permanent.
+func TestPermanentErrorIsReleased(t *testing.T) {
+	t.Parallel()
+	broke := errors.New("card declined")
+	rows := map[string]func(context.Context) error{
+		"marked retryable": func(ctx context.Context) error { failure.MarkRetryable(ctx); return failure.Permanent(broke) },
+		"marked uncertain": func(ctx context.Context) error { failure.MarkUncertain(ctx); return failure.Permanent(broke) },
+		"retryable inside": func(context.Context) error { return failure.Permanent(failure.Retryable(broke)) },
+		"retryable around": func(context.Context) error { return failure.Retryable(failure.Permanent(broke)) },
+		"uncertain inside": func(context.Context) error { return failure.Permanent(failure.Uncertain(broke)) },
+	}
+	testkit.EachInBubble(t, rows, func(t *testing.T, function func(context.Context) error) {
+		s := newService(t, memstore.New(), created)
+		for run := range int64(2) {
+			_, _, err := core.Do(t.Context(), s.Engine, chargeCall("k", nil), func(ctx context.Context) (int, error) {
+				s.runs.Add(1)
+				return 0, function(ctx)
+			})
+			if failure.IsPermanent(err) || !errors.Is(err, broke) {
+				t.Errorf("Do returned %v, permanent: %t", err, failure.IsPermanent(err))
+			}
+			s.wantRuns(t, run+1)
+			time.Sleep(time.Minute) //nolint:forbidigo // moves the fake clock past the lease of the uncertain ones
+		}
+	})
+}
+
 func TestDoPanics(t *testing.T) {
 	t.Parallel()
 	for _, executed := range []bool{false, true} {
