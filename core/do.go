@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -114,11 +115,7 @@ type typed struct {
 }
 
 func do(ctx context.Context, e *Engine, call *Call, s typed) (Info, error) {
-	route := call.Route
-	if route == nil {
-		route = e.defaults
-	}
-	a := newAttempt(&e.shared, route)
+	a := newAttempt(&e.shared, cmp.Or(call.Route, e.defaults))
 	err := admitCall(a, call)
 	defer a.forget()
 	switch {
@@ -145,7 +142,7 @@ func do(ctx context.Context, e *Engine, call *Call, s typed) (Info, error) {
 	case decision.Record != nil:
 		return recall(decision.Record, s)
 	case decision.Problem != nil:
-		return Info{}, &RefusedError{Problem: *decision.Problem}
+		return Info{}, &RefusedError{*decision.Problem, a.failure}
 	default:
 		return Info{}, s.run(unprotected(ctx, a.identity))
 	}
@@ -257,8 +254,7 @@ func observeCall(ctx context.Context, a *attempt, s typed) error {
 	}()
 	err := s.run(watched)
 	if err == nil {
-		status = http.StatusOK
-		outcome = failure.Outcome{Status: status}
+		status, outcome = http.StatusOK, failure.Outcome{Status: http.StatusOK}
 	} else {
 		status, outcome = statusOf(err), failure.Outcome{Err: err}
 	}

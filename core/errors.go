@@ -62,11 +62,19 @@ var (
 
 // RefusedError is returned by Do when the engine did not run the function. It wraps
 // the sentinel of the Problem's code. key_missing and key_invalid have none.
-type RefusedError struct{ Problem problem.Problem }
+type RefusedError struct {
+	Problem problem.Problem
+	// Cause is the store's error, or nil. It is not wrapped: it may be the end of a context of the engine.
+	Cause error
+}
 
-// Error returns "oncekey: in_progress: …".
+// Error returns "oncekey: in_progress: …", with the Cause at its end.
 func (e *RefusedError) Error() string {
-	return "oncekey: " + e.Problem.Code + ": " + e.Problem.Detail
+	text := "oncekey: " + e.Problem.Code + ": " + e.Problem.Detail
+	if e.Cause != nil {
+		text += " (" + e.Cause.Error() + ")"
+	}
+	return text
 }
 
 // Unwrap returns the sentinel of the problem's code.
