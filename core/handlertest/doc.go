@@ -30,8 +30,8 @@
 //   - killed: the process ends in the call. Another engine on the same store serves the
 //     retries.
 //   - lease lost: the lease ends early, and another process takes the retry to its end.
-//     Then the first handler goes on. Before a call the kit waits for the handler's
-//     context to end, so that a call with that context fails.
+//     Then the first handler goes on. In a call the kit waits for the handler's
+//     context to end, so that this call, or the next one, fails.
 //   - client gone: the client closes the connection and retries.
 //
 // The client sends the same bytes with the same key until it gets a final response, at

@@ -212,8 +212,15 @@ func TestPoliciesForUnknownOutcomes(t *testing.T) {
 			}
 			return &policy.Response{Status: http.StatusCreated, Body: []byte("payment 1\n")}, nil
 		})
+		pay := func(rw http.ResponseWriter, r *http.Request) {
+			if w.Call(r.Context(), "read the order", func(context.Context) error { return nil }) != nil {
+				rw.WriteHeader(http.StatusServiceUnavailable)
+				return
+			}
+			b.naive(rw, r) // after a lease that was lost during the read, its context has ended
+		}
 		return handlertest.Service{
-			Routes:  func(engine *core.Engine) http.Handler { return nethttp(engine, b.naive, policy.OnAbandoned(find)) },
+			Routes:  func(engine *core.Engine) http.Handler { return nethttp(engine, pay, policy.OnAbandoned(find)) },
 			Request: handlertest.Request{Path: "/payments"},
 			Effects: p.Charges,
 		}

@@ -77,11 +77,12 @@ func (w *World) fail(ctx context.Context, a *attempt, k kind, f fault) error {
 	case replyLate:
 		_ = w.hang(ctx, a)
 	case leaseLost:
-		if w.usurp(); f.when == before {
-			w.mu.Lock()
-			rest := w.lease.LockTTL
-			w.mu.Unlock()
-			return wait(ctx, rest)
+		w.usurp()
+		w.mu.Lock()
+		rest := w.lease.LockTTL
+		w.mu.Unlock()
+		if err := wait(ctx, rest); f.when == before {
+			return err
 		}
 	}
 	return nil
