@@ -1,12 +1,14 @@
 package handlertest
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
 )
 
@@ -27,9 +29,10 @@ type Message struct {
 //		})
 //	},
 //
-// A result and a permanent error (failure.IsPermanent) end the deliveries. After any other
-// error the message is delivered again. The result must be the one of core.Do, encoded as
-// JSON. The Path of the Request only names the queue.
+// These end the deliveries: a result, a permanent error (failure.IsPermanent), and a
+// *core.RefusedError whose Problem has no RetryAfter, such as ErrOutcomeUnknown, for which a
+// consumer sets the message aside. After any other error the message is delivered again. The
+// result must be the one of core.Do, encoded as JSON. The Path of the Request only names the queue.
 func Consumer(consume func(ctx context.Context, message Message) (any, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := r.Context()
@@ -43,9 +46,13 @@ func Consumer(consume func(ctx context.Context, message Message) (any, error)) h
 			}
 		}
 		status, text := http.StatusServiceUnavailable, err.Error()
-		if a, _ := ctx.Value(attemptKey{}).(*attempt); a != nil && failure.IsPermanent(err) {
-			if kept := a.process.world.lookup(); kept != nil {
-				status, text = cmp.Or(kept.Status, status), string(kept.Body)
+		refused, isRefused := errors.AsType[*core.RefusedError](err)
+		if failure.IsPermanent(err) || isRefused && refused.Problem.RetryAfter == 0 {
+			status = http.StatusConflict // without a Retry-After: the client stops
+			if a, _ := ctx.Value(attemptKey{}).(*attempt); a != nil {
+				if kept := a.process.world.lookup(); kept != nil && kept.State == storage.Failed {
+					status, text = kept.Status, string(kept.Body)
+				}
 			}
 		}
 		w.WriteHeader(status)

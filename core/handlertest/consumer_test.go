@@ -11,12 +11,13 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/handlertest"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/policy"
 )
 
 const anOrder = `{"amount":42}`
 
 // consuming is a consumer that charges by core.Do. derive gives the provider a key.
-func consuming(derive func(ctx context.Context) string, then func(ctx context.Context, receipt string) (string, error)) func(*handlertest.World) handlertest.Service {
+func consuming(derive func(ctx context.Context) string, then func(ctx context.Context, receipt string) (string, error), options ...policy.Option) func(*handlertest.World) handlertest.Service {
 	return func(w *handlertest.World) handlertest.Service {
 		p := newProvider()
 		b := bank{&http.Client{Transport: w.Transport(p)}}
@@ -26,7 +27,7 @@ func consuming(derive func(ctx context.Context) string, then func(ctx context.Co
 					if string(m.Body) != anOrder {
 						return nil, fmt.Errorf("the message is %q", m.Body)
 					}
-					call := core.Call{Scope: "orders", Name: "charge", Key: m.Key, Input: string(m.Body)}
+					call := core.Call{Scope: "orders", Name: "charge", Key: m.Key, Input: string(m.Body), Route: engine.MustRoute(options...)}
 					receipt, _, err := core.Do(ctx, engine, call, func(ctx context.Context) (string, error) {
 						receipt, err := b.charge(ctx, derive(ctx))
 						if err != nil {
@@ -52,6 +53,7 @@ func done(_ context.Context, receipt string) (string, error) { return receipt, n
 func TestConsumer(t *testing.T) {
 	t.Parallel()
 	handlertest.Run(t, consuming(withKey, done))
+	handlertest.Run(t, consuming(withoutKey, done, policy.OnAbandoned(policy.Refuse))) // sets the message aside
 	report := handlertest.Examine(t, consuming(withoutKey, done))
 	if err := report.Err(); err == nil || !strings.Contains(err.Error(), "two effects") {
 		t.Errorf("without a key for the provider the kit finds %v, want two effects", err)
