@@ -213,7 +213,9 @@ func TestPoliciesForUnknownOutcomes(t *testing.T) {
 			return &policy.Response{Status: http.StatusCreated, Body: []byte("payment 1\n")}, nil
 		})
 		pay := func(rw http.ResponseWriter, r *http.Request) {
-			if w.Call(r.Context(), "read the order", func(context.Context) error { return nil }) != nil {
+			ctx, cancel := context.WithTimeout(r.Context(), 5*time.Second)
+			defer cancel()
+			if w.Call(ctx, "read the order", func(context.Context) error { return nil }) != nil {
 				rw.WriteHeader(http.StatusServiceUnavailable)
 				return
 			}
