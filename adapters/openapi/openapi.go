@@ -83,10 +83,10 @@ func Document(declarations []policy.Declaration, opts ...Option) ([]byte, error)
 // https://api.example.com/v1 the route /v1/payments is the path /payments. The servers of a
 // single path or operation do not count.
 //
-// When a policy has changed since the last Merge, Merge replaces its own descriptions: the
-// member x-idempotency, a parameter of the key with the schema IdempotencyKey, and the
-// problems with one of Merge's schemas or responses. A component that is no longer used
-// stays. An operation that Merge adds gets an operationId and a summary.
+// When a policy has changed since the last Merge, Merge replaces or removes its own descriptions:
+// the members x-idempotency and x-idempotency-key-field, a parameter of the key with the schema
+// IdempotencyKey, and the problems with one of Merge's schemas or responses. A component or a
+// header of a response that is no longer used stays. An operation that Merge adds gets an operationId and a summary.
 //
 // When the [ProblemWriter] has changed, Merge also removes the responses and media types that
 // it described in the old form, with a Retry-After that is a $ref to one of its components,

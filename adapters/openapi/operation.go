@@ -31,14 +31,17 @@ func (m *merger) describe(operation *object, shared []parameter, of *route) {
 	}
 	m.addHeaders(&responses, p)
 	if p.ObserveOnly { // an observing policy never changes a response
-		operation.set("responses", responses.text())
-		return
+		all = nil
 	}
 	removeStale(&m.reader, m.theirs, &responses, all)
 	for _, r := range all {
 		m.addProblem(&responses, &r)
 	}
 	operation.set("responses", responses.text())
+	if p.ObserveOnly {
+		operation.remove(extensionName)
+		return
+	}
 	description := ""
 	if !hasText {
 		description = m.lifetime(p, all)
@@ -49,19 +52,24 @@ func (m *merger) describe(operation *object, shared []parameter, of *route) {
 // addKey describes where the key is. It reports whether the description of the key's
 // parameter is Merge's.
 func (m *merger) addKey(operation *object, shared []parameter, p *policy.Policy, all []response) (hasText bool) {
-	if p.KeyField != "" {
-		if !operation.has(keyFieldName) {
-			operation.add(keyFieldName, quoted(p.KeyField))
-		}
-		return false
-	}
 	parameters := m.array(operation, "parameters")
 	known := slices.Concat(shared, m.parameters(operation))
 	at := slices.IndexFunc(parameters.members, func(has member) bool {
 		value := gjson.Parse(has.value)
 		return isOurKey(value) && m.isKey(parameter{value.Get("in").Str, value.Get("name").Str})
 	})
+	if p.KeyField == "" {
+		operation.remove(keyFieldName)
+	} else {
+		operation.update(keyFieldName, quoted(p.KeyField))
+	}
 	switch {
+	case p.KeyField != "":
+		if at >= 0 {
+			parameters.removeAt(at)
+			operation.setOrRemove("parameters", &parameters)
+		}
+		return false
 	case at >= 0: // of an earlier Merge
 		has := &parameters.members[at]
 		if ours := m.keyParameter(p, all); !equalJSON(has.value, ours) {

@@ -202,6 +202,24 @@ func TestMergeAfterChange(t *testing.T) {
 	}
 }
 
+// The key has moved to a member of the body, to another one or to its header, or the route only observes now.
+func TestMergeAfterMoveOfTheKey(t *testing.T) {
+	t.Parallel()
+	policies := [][]policy.Option{nil, {policy.KeyField("a")}, {policy.KeyField("b")}, {policy.ObserveOnly(true)}}
+	for _, old := range policies {
+		for _, now := range policies {
+			before := document(t, policy.Row("POST /a", old...))
+			got := operation(t, merge(t, before.Raw, rows(t, policy.Row("POST /a", now...))), "POST", "/a")
+			fresh := operation(t, document(t, policy.Row("POST /a", now...)), "POST", "/a")
+			for _, part := range []string{"parameters", "x-idempotency", "x-idempotency-key-field", "responses.@keys"} {
+				if !equal(got.Get(part), fresh.Get(part)) {
+					t.Errorf("%s is %s\nand would be %s in a new merge", part, got.Get(part), fresh.Get(part))
+				}
+			}
+		}
+	}
+}
+
 // equal compares without regard to layout.
 func equal(a, b gjson.Result) bool { return a.Get("@ugly").Raw == b.Get("@ugly").Raw }
 

@@ -93,9 +93,5 @@ func remove(r *reader, o *object, name string, members []string) {
 	for _, member := range members {
 		of.remove(member)
 	}
-	if len(of.members) == 0 {
-		o.remove(name)
-		return
-	}
-	o.set(name, of.text())
+	o.setOrRemove(name, &of)
 }

@@ -75,11 +75,6 @@ func (o *object) find(name string) *member {
 	return nil
 }
 
-// has reports whether o has a member of this name, in any case.
-func (o *object) has(name string) bool {
-	return slices.ContainsFunc(o.members, func(m member) bool { return strings.EqualFold(m.name, name) })
-}
-
 // set replaces the value of a member, or adds the member. In place of a null or empty
 // value, the new value gets the layout of its neighbours; otherwise it keeps its own
 // layout.
@@ -109,14 +104,25 @@ func (o *object) update(name, value string) {
 
 // remove removes a member. The members that stay keep their layout.
 func (o *object) remove(name string) {
-	at := slices.IndexFunc(o.members, func(m member) bool { return m.name == name })
-	if at < 0 {
-		return
+	if at := slices.IndexFunc(o.members, func(m member) bool { return m.name == name }); at >= 0 {
+		o.removeAt(at)
 	}
+}
+
+func (o *object) removeAt(at int) {
 	if last := len(o.members) - 1; at == last && at > 0 {
 		o.members[at-1].after = o.members[at].after // the white space before the bracket
 	}
 	o.members = slices.Delete(o.members, at, at+1)
+}
+
+// setOrRemove sets the member, and removes one without members.
+func (o *object) setOrRemove(name string, of *object) {
+	if len(of.members) == 0 {
+		o.remove(name)
+		return
+	}
+	o.set(name, of.text())
 }
 
 func isEmpty(value string) bool {
