@@ -192,6 +192,8 @@ func TestParseReportsFaults(t *testing.T) {
 		"TTLHours=0":            `policy: TTLHours is "0": it must be a whole number of hours, from 1 to 87600 (ten years)`,
 		"TTLHours=87601":        `policy: TTLHours is "87601": it must be a whole number of hours, from 1 to 87600 (ten years)`,
 		"ExcludeFields=a,,b":    `policy: ExcludeFields is "": it must be a member's name`,
+		`RedactFields="a"`:      `policy: RedactFields is "\"a\"": it must be a member's name`,
+		"KeyField=aKeep=5xx":    `policy: KeyField is "aKeep=5xx": it must be a member's name`, // a space is missing
 		"TTLHours=1 LockTTL=2h": `policy: LockTTL is 2h0m0s: it must be at most TTL, which is 1h0m0s`,
 		"MaxRun=x Methods=get":  `policy: Methods is "get"`,
 	}

@@ -77,7 +77,7 @@ var settings = []setting{
 }
 
 const (
-	fieldForm  = "a member's name or path, such as %s, without commas, spaces around it or control characters"
+	fieldForm  = "a member's name or path, such as %s, without commas, quotation marks, equals signs, spaces around it or control characters"
 	statusForm = "a status from 200 to 599, or a class such as 5xx"
 )
 

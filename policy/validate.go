@@ -31,10 +31,10 @@ func (e *FieldError) Error() string {
 	return fmt.Sprintf("policy: %s is %v: it must be %s", e.Field, value, e.Want)
 }
 
-// isField reports whether field can be a member's name. A name with a control
-// character, a comma or spaces around it is a quoting mistake, such as two names in one.
+// isField reports whether field can be a member's name. One with a control character, a comma, a
+// quotation mark, an equals sign or spaces around it is a mistake, such as two names in one.
 func isField(field string) bool {
-	return field != "" && field == strings.TrimSpace(field) && utf8.ValidString(field) && !strings.ContainsFunc(field, func(r rune) bool { return r == ',' || unicode.IsControl(r) })
+	return field != "" && field == strings.TrimSpace(field) && utf8.ValidString(field) && !strings.ContainsFunc(field, func(r rune) bool { return strings.ContainsRune(`,"=`, r) || unicode.IsControl(r) })
 }
 
 // isMethod reports whether method is in capital letters. A method is a token, like a
