@@ -29,7 +29,7 @@ func newSource(request *http.Request, most int64, deadline time.Time) *source {
 	default:
 		ctx, cancel := context.WithDeadlineCause(request.Context(), deadline, errBodyTooSlow)
 		defer cancel()
-		return buffered(ctx, request.Body, most)
+		return buffered(ctx, request.Body, most, request.Trailer)
 	}
 }
 
@@ -37,7 +37,7 @@ func isEmpty(body io.ReadCloser) bool { return body == nil || body == http.NoBod
 
 // buffered returns when ctx ends, even if the body does not: a Read of a pipe may block
 // for ever, and not every Close ends it.
-func buffered(ctx context.Context, body io.ReadCloser, most int64) *source {
+func buffered(ctx context.Context, body io.ReadCloser, most int64, trailer http.Header) *source {
 	most = min(most, math.MaxInt64-1) // most+1 bytes are read, to detect a longer body
 	var head []byte
 	var err error
@@ -61,7 +61,7 @@ func buffered(ctx context.Context, body io.ReadCloser, most int64) *source {
 	}
 	body.Close()
 	return &source{repeatable: true, again: func() (io.ReadCloser, error) {
-		if len(head) == 0 {
+		if len(head) == 0 && len(trailer) == 0 { // net/http never ends a request of HTTP/2 with NoBody and trailers
 			return http.NoBody, nil // over HTTP/2 any other body has an unknown length
 		}
 		return io.NopCloser(bytes.NewReader(head)), nil

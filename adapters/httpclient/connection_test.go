@@ -133,6 +133,19 @@ func TestEmptyBodyHasALength(t *testing.T) {
 	send(transportTo(t, server.Client().Transport), request).expect(t, http.StatusOK, "0")
 }
 
+// With trailers an empty body ends too.
+func TestTrailersOfAnEmptyBody(t *testing.T) {
+	t.Parallel()
+	server := startServer(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		fmt.Fprint(w, r.Trailer.Get("X-Sum"))
+	}, startHTTP2)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, io.MultiReader())
+	testkit.Must(t, err)
+	request.Trailer = http.Header{"X-Sum": {"0"}}
+	send(transportTo(t, server.Client().Transport, httpclient.MaxTime(5*time.Second)), request).expect(t, http.StatusOK, "0")
+}
+
 // AttemptTimeout does not bound the reading of a response. Close ends the attempt's
 // context.
 func TestAttemptLivesAsLongAsItsResponse(t *testing.T) {
