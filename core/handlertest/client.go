@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"testing/synctest"
 	"time"
 
 	"github.com/oncekey/oncekey/core"
@@ -120,6 +121,7 @@ func (w *World) send() *exchange {
 	defer waiting.Stop()
 	select {
 	case <-done:
+		w.rest()
 	case <-a.gone:
 	case <-a.process.dead:
 	case <-waiting.C:
@@ -137,6 +139,15 @@ func (w *World) send() *exchange {
 	w.numbered = true
 	w.responses = append(w.responses, *x)
 	return x
+}
+
+// rest lets the goroutines that a handler has left behind make their calls before the client
+// has its response, so that they are points in each run.
+func (w *World) rest() {
+	if w.resting.CompareAndSwap(false, true) { // a lost lease in such a call has a client of its own
+		synctest.Wait()
+		w.resting.Store(false)
+	}
 }
 
 // newAttempt makes the request, with its context.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -384,6 +385,26 @@ func TestCallsWithoutTheRequestsContext(t *testing.T) {
 
 // waitForever waits for an event that never comes.
 func waitForever() { select {} }
+
+// A handler that responds before its call is found, whichever of the two comes first.
+func TestCallThatIsLeftBehind(t *testing.T) {
+	t.Parallel()
+	report := handlertest.Examine(t, paying(nethttp, func(b bank, w http.ResponseWriter, r *http.Request) {
+		ctx := context.WithoutCancel(r.Context())
+		key := core.DeriveKey(ctx, "charge")
+		go func() {
+			for range 1000 {
+				runtime.Gosched()
+			}
+			_, _ = b.charge(ctx, key)
+		}()
+		w.WriteHeader(http.StatusCreated)
+	}))
+	wantAdvice(t, report, "lost effect: 201")
+	if strings.Contains(report.Err().Error(), "point not reached") {
+		t.Errorf("the report is %v", report.Err())
+	}
+}
 
 // A handler that waits forever is an error, not a test that hangs.
 func TestStuckHandler(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,6 +26,7 @@ type World struct {
 	service Service
 	before  int // effects counted before the run
 	serving sync.WaitGroup
+	resting atomic.Bool
 
 	mu sync.Mutex
 	facts
