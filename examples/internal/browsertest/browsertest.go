@@ -10,7 +10,6 @@ package browsertest
 import (
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -24,6 +23,8 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
 )
 
 // A busy machine takes long: stepDeadline bounds one call of a method, and testDeadline all of them.
@@ -82,15 +83,6 @@ func Open(t testing.TB, home string, isExpected func(*log.Entry) bool) *Tab {
 // As returns the same tab for a subtest. The errors stay with the first.
 func (tab *Tab) As(t testing.TB) *Tab { return &Tab{TB: t, browsersTab: tab.browsersTab} }
 
-// Missing skips the test, or fails it if the check must run every test.
-func Missing(t testing.TB, text string) {
-	t.Helper()
-	if os.Getenv("ONCEKEY_REQUIRE_SERVERS") != "" {
-		t.Fatal(text)
-	}
-	t.Skip(text)
-}
-
 func find(t testing.TB) string {
 	t.Helper()
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
@@ -98,7 +90,7 @@ func find(t testing.TB) string {
 			return path
 		}
 	}
-	Missing(t, "no chromium, chromium-browser or google-chrome found: install one (Debian: apt-get install chromium)")
+	serverproc.Missing(t, "no chromium, chromium-browser or google-chrome found: install one (Debian: apt-get install chromium)")
 	return ""
 }
 

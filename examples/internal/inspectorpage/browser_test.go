@@ -14,6 +14,7 @@ import (
 
 	"github.com/oncekey/oncekey/examples/internal/browsertest"
 	"github.com/oncekey/oncekey/internal/testkit"
+	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
 
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/chromedp"
@@ -24,7 +25,7 @@ func axe(t *testing.T) string {
 	t.Helper()
 	found, _ := filepath.Glob("../../../build/axe-core/axe-*.min.js") // the pattern is valid
 	if len(found) == 0 {
-		browsertest.Missing(t, "axe-core is not there: run sh tools/install-axe.sh, which needs npm")
+		serverproc.Missing(t, "axe-core is not there: run sh tools/install-axe.sh, which needs npm")
 	}
 	program, err := os.ReadFile(found[len(found)-1])
 	testkit.Must(t, err)

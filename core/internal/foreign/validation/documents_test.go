@@ -15,6 +15,7 @@ import (
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/internal/testkit"
+	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -187,7 +188,7 @@ func lint(t *testing.T, theirs []string, files ...string) {
 	program, err := filepath.Abs(linter)
 	testkit.Must(t, err)
 	if _, err := os.Stat(program); err != nil {
-		skip(t, "Redocly's linter is missing: sh tools/install-redocly.sh fetches it with npm")
+		serverproc.Missing(t, "Redocly's linter is missing: sh tools/install-redocly.sh fetches it with npm")
 	}
 	arguments := []string{"lint", "--extends=recommended", "--format=stylish"}
 	for _, rule := range theirs {

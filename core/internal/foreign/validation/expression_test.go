@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/oncekey/oncekey/internal/testkit"
+	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -32,7 +33,7 @@ func TestPatternsInECMAScript(t *testing.T) {
 	t.Parallel()
 	node, err := exec.LookPath("node")
 	if err != nil {
-		skip(t, "node is missing: it comes with npm, which tools/install-servers.sh installs")
+		serverproc.Missing(t, "node is missing: it comes with npm, which tools/install-servers.sh installs")
 	}
 	all := append(keyRows(t), pathRows(t)...)
 	input, err := json.Marshal(all)

@@ -2,7 +2,6 @@ package validation_test
 
 import (
 	"net/http"
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -18,15 +17,6 @@ import (
 // everything is a policy that can cause every problem.
 func everything(p *policy.Policy) {
 	p.Transactional, p.OnAbandoned, p.Remember = true, policy.Refuse, time.Hour
-}
-
-// skip skips a test whose program is missing, or fails it if the check must run every test.
-func skip(t *testing.T, missing string) {
-	t.Helper()
-	if os.Getenv("ONCEKEY_REQUIRE_SERVERS") != "" {
-		t.Fatal(missing)
-	}
-	t.Skip(missing)
 }
 
 func rows(t *testing.T, rows ...policy.TableRow) []policy.Declaration {
