@@ -1,24 +1,22 @@
 package httpclient_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/oncekey/oncekey/adapters/httpclient"
 	"github.com/oncekey/oncekey/internal/testkit"
+	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
 )
 
 // A hundred orders through a network that loses, delays and duplicates 30% of the
@@ -124,17 +122,8 @@ func expectOneChargeEach(t *testing.T, shop string, orders int) {
 // buildPayments builds the payments example.
 func buildPayments(t *testing.T) string {
 	t.Helper()
-	if _, err := exec.LookPath("go"); err != nil {
-		t.Skip("needs the go tool: ", err)
-	}
 	watch(t, "../../examples/payments/*.go", "../../examples/payments/internal/shop/*.go", "../chi/*.go", "../../policy/*.go", "../../core/*.go", "../../core/memstore/*.go")
-	binary := filepath.Join(t.TempDir(), "payments")
-	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s", "-o", binary, "./payments")
-	build.Dir = "../../examples"
-	if output, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, output)
-	}
-	return binary
+	return serverproc.Build(t, "../../examples", "./payments")
 }
 
 // watch opens the program's source files. A change of a file that a test has opened
@@ -157,32 +146,6 @@ func watch(t *testing.T, patterns ...string) {
 // startPayments runs the program until the test ends, and returns its URL.
 func startPayments(t *testing.T, binary string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 2*time.Minute)
-	program := exec.CommandContext(ctx, binary, "-addr", "127.0.0.1:0", "-store", "memory")
-	program.Cancel = func() error { return program.Process.Signal(syscall.SIGTERM) }
-	program.WaitDelay = 10 * time.Second
-	output, err := program.StdoutPipe()
-	if err == nil {
-		err = program.Start()
-	}
-	if err != nil {
-		cancel()
-		t.Fatal(err)
-	}
-	lines := bufio.NewReader(output)
-	line, _ := lines.ReadString('\n') // the program prints one line or ends
-	t.Cleanup(func() {
-		cancel()
-		if _, err := io.Copy(io.Discard, lines); err != nil {
-			t.Error(err)
-		}
-		if err := program.Wait(); err != nil && !errors.Is(err, context.Canceled) { // the test has ended the program
-			t.Error(err)
-		}
-	})
-	url, found := strings.CutPrefix(strings.TrimSpace(line), "listening on ")
-	if !found {
-		t.Fatalf("the program printed %q", line)
-	}
-	return url
+	program := exec.CommandContext(context.WithoutCancel(t.Context()), binary, "-addr", "127.0.0.1:0", "-store", "memory")
+	return serverproc.Start(t, "payments", program).AwaitLine(regexp.MustCompile(`^listening on (\S+)$`))[1]
 }

@@ -194,7 +194,7 @@ func TestKilledInOtherOperations(t *testing.T) {
 			next := m.launch(router, file, "")
 			done := next.retry(m.Context(), operation(id))
 			next.keeps(done, operation(id))
-			next.kill()
+			next.program.Kill()
 			if id == "" {
 				id = done.id()
 			}

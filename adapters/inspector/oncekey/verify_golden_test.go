@@ -1,17 +1,17 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"net/http/httptest"
 	"os/exec"
-	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/oncekey/oncekey/internal/testkit"
+	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
 )
 
 // asDocumented runs a command line against a server, and returns the text of a golden file. The server has the address of
@@ -79,29 +79,6 @@ func TestVerifyTheExample(t *testing.T) {
 // startExample builds the program, runs it until the test ends, and returns its URL.
 func startExample(t *testing.T) string {
 	t.Helper()
-	if _, err := exec.LookPath("go"); err != nil {
-		t.Skip("needs the go tool: ", err)
-	}
-	binary := filepath.Join(t.TempDir(), "payments")
-	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s", "-o", binary, "./payments")
-	build.Dir = "../../../examples"
-	if output, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, output)
-	}
-	program := exec.CommandContext(context.WithoutCancel(t.Context()), binary, "-addr", "127.0.0.1:0")
-	stdout, err := program.StdoutPipe()
-	if err == nil {
-		err = program.Start()
-	}
-	testkit.Must(t, err)
-	t.Cleanup(func() {
-		_ = program.Process.Kill()
-		_ = program.Wait() // by the signal
-	})
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	url, found := strings.CutPrefix(strings.TrimSpace(line), "listening on ")
-	if !found {
-		t.Fatalf("the program printed %q, %v", line, err)
-	}
-	return url
+	program := exec.CommandContext(context.WithoutCancel(t.Context()), serverproc.Build(t, "../../../examples", "./payments"), "-addr", "127.0.0.1:0")
+	return serverproc.Start(t, "payments", program).AwaitLine(regexp.MustCompile(`^listening on (\S+)$`))[1]
 }

@@ -67,16 +67,8 @@ func (v *Vendor) Start(t testing.TB, settings ...string) *Server {
 func (v *Vendor) startFrom(t testing.TB, template string, settings ...string) *Server {
 	t.Helper()
 	s := &Server{t: t, vendor: v, program: serverproc.Require(t, v.find), settings: settings}
-	var err error
-	// Not in the folder ONCEKEY_TEST_DATA: in /dev/shm, MariaDB maps its log into memory, and loses nothing that it may lose.
-	if s.folder, err = os.MkdirTemp("", "oncekey-mysql-"); err != nil { //nolint:usetesting // a shared server outlives the test that starts it
-		t.Fatalf("mysqltest: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(s.folder); err != nil {
-			t.Errorf("mysqltest: remove the data: %v", err)
-		}
-	})
+	// In /dev/shm, MariaDB maps its log into memory, and loses nothing that it may lose.
+	s.folder = serverproc.FolderOnDisk(t)
 	folder := filepath.Join(s.folder, data)
 	// Started by root, the rsync of a Galera node writes as another user. The parent folder keeps all users out.
 	if err := errors.Join(os.CopyFS(folder, os.DirFS(template)), os.Chmod(folder, 0o777)); err != nil {

@@ -10,7 +10,19 @@ import (
 // ends a short lease, and a sentinel believes that its clock has jumped.
 func Folder(t testing.TB) string {
 	t.Helper()
-	folder, err := os.MkdirTemp(os.Getenv("ONCEKEY_TEST_DATA"), "oncekey-") //nolint:usetesting // in a folder that is chosen
+	return folderIn(t, os.Getenv("ONCEKEY_TEST_DATA"))
+}
+
+// FolderOnDisk is Folder among the temporary files. Unlike t.TempDir it is also for servers and programs that several tests
+// share.
+func FolderOnDisk(t testing.TB) string {
+	t.Helper()
+	return folderIn(t, "")
+}
+
+func folderIn(t testing.TB, parent string) string {
+	t.Helper()
+	folder, err := os.MkdirTemp(parent, "oncekey-") //nolint:usetesting // in a folder that is chosen
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,20 +3,21 @@ package serverproc
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
 // TestingMain is the parameter and the result of [Shared.Main]: a *testing.M, and the parameter of goleak.VerifyTestMain.
 type TestingMain interface{ Run() int }
 
-// Shared is a database server that all tests of a process share. The zero value is ready, and starts no server before the
-// first call of Database. Its methods are safe for concurrent use.
+// Shared is a server, or a program, that all tests of a process share. The zero value is ready, and starts no server before the
+// first call of Get. Its methods are safe for concurrent use.
 type Shared[Server any] struct {
 	mutex     sync.Mutex
 	expected  bool // Main will end the server
 	owner     *Lasting
 	server    Server
-	databases int
+	databases atomic.Int64
 }
 
 // Main returns m with a clean-up of the server. TestMain runs the result instead of m.
@@ -34,9 +35,14 @@ type running func() int
 
 func (run running) Run() int { return run() }
 
-// Database returns the server, and a name for a database that no other test has got. The first call starts the server.
-// Without Main the test fails, because the server would outlive the process.
+// Database returns the server, and a name for a database that no other test has got.
 func (s *Shared[Server]) Database(t testing.TB, start func(testing.TB) Server) (server Server, name string) {
+	t.Helper()
+	return s.Get(t, start), fmt.Sprintf("test%d", s.databases.Add(1))
+}
+
+// Get returns the server. The first call starts it. Without Main the test fails, because the server would outlive the process.
+func (s *Shared[Server]) Get(t testing.TB, start func(testing.TB) Server) Server {
 	t.Helper()
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -54,8 +60,7 @@ func (s *Shared[Server]) Database(t testing.TB, start func(testing.TB) Server) (
 		s.server = start(owner)
 		s.owner, started = owner, true
 	}
-	s.databases++
-	return s.server, fmt.Sprintf("test%d", s.databases)
+	return s.server
 }
 
 func (s *Shared[Server]) end() {

@@ -2,7 +2,6 @@ package command
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -29,37 +28,23 @@ import (
 	"github.com/oncekey/oncekey/internal/testkit"
 	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
 	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
+	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
 	"github.com/oncekey/oncekey/policy"
 )
 
 var must = testkit.Must
 
-// folder is that of the built command.
-var folder string
+// built is the command.
+var built serverproc.Shared[string]
 
 func TestMain(m *testing.M) {
-	made, err := os.MkdirTemp("", "oncekey")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	folder = made
-	goleak.VerifyTestMain(postgrestest.Main(m), goleak.Cleanup(func(code int) {
-		_ = os.RemoveAll(folder)
-		os.Exit(code)
-	}))
+	goleak.VerifyTestMain(built.Main(postgrestest.Main(m)))
 }
 
-// program builds the command at the first call.
-var program = sync.OnceValues(func() (string, error) {
-	binary := filepath.Join(folder, "oncekey")
-	build := exec.CommandContext(context.Background(), "go", "build", "-ldflags=-s", "-o", binary, ".")
-	build.Dir = "../../../../adapters/inspector/oncekey"
-	if output, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, output)
-	}
-	return binary, nil
-})
+func build(t testing.TB) string {
+	t.Helper()
+	return serverproc.Build(t, "../../../../adapters/inspector/oncekey", ".")
+}
 
 // operator runs the command over one store.
 type operator struct {
@@ -71,9 +56,7 @@ type operator struct {
 // run returns both outputs of the command, and its exit code.
 func (o operator) run(stdin string, args ...string) (stdout, stderr string, code int) {
 	o.Helper()
-	binary, err := program()
-	must(o, err)
-	command := exec.CommandContext(o.Context(), binary, append(o.flags, args...)...)
+	command := exec.CommandContext(o.Context(), built.Get(o, build), append(o.flags, args...)...)
 	command.Stdin = strings.NewReader(stdin)
 	var out, errs bytes.Buffer
 	command.Stdout, command.Stderr = &out, &errs

@@ -163,13 +163,11 @@ func (f *fixture) start(router string, flags ...string) *instance {
 // launch is start without waiting.
 func (f *fixture) launch(router string, flags ...string) *instance {
 	f.t.Helper()
-	binary, err := buildProgram()
-	testkit.Must(f.t, err)
 	arguments := slices.Concat([]string{
 		"-addr", "127.0.0.1:0", "-router", router, "-lock-ttl", f.lockTTL.String(), "-store-timeout", f.storeTimeout.String(),
 		"-ledger", f.ledger,
 	}, f.flags, flags)
-	command := exec.CommandContext(context.Background(), binary, arguments...)
+	command := exec.CommandContext(context.Background(), built.Get(f.t, buildProgram), arguments...)
 	i := &instance{Process: serverproc.Start(f.t, "payments on "+router, command), t: f.t}
 	f.t.Cleanup(func() {
 		i.Kill() // the test is over, and need not wait for handlers

@@ -19,11 +19,7 @@ func TestInspector(t *testing.T) {
 		t.Run(router, func(t *testing.T) {
 			t.Parallel()
 			p := startProgram(t, "-router", router, "-inspect")
-			line := <-p.lines
-			found := announced.FindStringSubmatch(line)
-			if found == nil {
-				t.Fatalf("the program prints %q", line)
-			}
+			found := p.AwaitLine(announced)
 			send(t, p.url, pay("order-42", "tok_ok", 201))
 
 			for password, want := range map[string]int{found[2]: http.StatusOK, "guessed": http.StatusUnauthorized} {

@@ -2,57 +2,42 @@
 package program_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/oncekey/oncekey/internal/testkit"
+	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
 )
 
-// binary is the program, which is built once for all tests.
-var binary string
+// built is the program, which is built once for all tests.
+var built serverproc.Shared[string]
 
-func TestMain(m *testing.M) {
-	folder, err := os.MkdirTemp("", "payments")
-	if err != nil {
-		panic(err)
-	}
-	binary = filepath.Join(folder, "payments")
-	build := exec.CommandContext(context.Background(), "go", "build", "-ldflags=-s", "-o", binary, "../..")
-	if output, err := build.CombinedOutput(); err != nil {
-		panic(fmt.Sprintf("go build: %v\n%s", err, output))
-	}
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		_ = os.RemoveAll(folder)
-		os.Exit(code)
-	}))
+func TestMain(m *testing.M) { goleak.VerifyTestMain(built.Main(m)) }
+
+// command is the program with arguments.
+func command(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	binary := built.Get(t, func(t testing.TB) string { return serverproc.Build(t, "../../..", "./payments") })
+	return exec.CommandContext(context.WithoutCancel(t.Context()), binary, args...)
 }
 
-// patience is longer than the program waits for anything.
-const patience = time.Minute
-
-// run runs the program to its end, and returns the exit code. The end of ctx is a signal.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	command := exec.CommandContext(ctx, binary, args...)
-	command.Stdout, command.Stderr = stdout, stderr
-	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
-	command.WaitDelay = patience
-	_ = command.Run() // the exit code says it
-	return command.ProcessState.ExitCode()
+// run runs the program to its end, and returns the exit code.
+func run(t *testing.T, args []string, stdout, stderr io.Writer) int {
+	t.Helper()
+	program := command(t, args...)
+	program.Stdout, program.Stderr = stdout, stderr
+	_ = program.Run() // the exit code says it
+	return program.ProcessState.ExitCode()
 }
 
 // routers are the values of -router.
@@ -77,7 +62,7 @@ func TestWrongFlagsAreNamed(t *testing.T) {
 	}
 	for _, test := range tests {
 		var stdout, stderr bytes.Buffer
-		code := run(t.Context(), strings.Fields(test.args), &stdout, &stderr)
+		code := run(t, strings.Fields(test.args), &stdout, &stderr)
 		message := stderr.String()
 		if code != 2 || stdout.Len() > 0 || strings.Count(message, "\n") != 1 {
 			t.Errorf("%s: code %d, stdout %q, stderr %q, want code 2 and one line on stderr", test.args, code, &stdout, message)
@@ -93,7 +78,7 @@ func TestWrongFlagsAreNamed(t *testing.T) {
 func TestHelpListsTheFlags(t *testing.T) {
 	t.Parallel()
 	var stdout, stderr bytes.Buffer
-	if code := run(t.Context(), []string{"-h"}, &stdout, &stderr); code != 0 || stderr.Len() > 0 {
+	if code := run(t, []string{"-h"}, &stdout, &stderr); code != 0 || stderr.Len() > 0 {
 		t.Errorf("code %d, stderr %q, want neither", code, &stderr)
 	}
 	for _, name := range []string{"-addr", "-router", "-store", "-redis", "-postgres", "-file", "-dsn", "-lock-ttl", "-store-timeout", "-ledger"} {
@@ -118,7 +103,7 @@ func TestWhatCannotBeOpenedIsNamed(t *testing.T) {
 	} {
 		var stdout, stderr bytes.Buffer
 		args, want := row[0], row[1]
-		code := run(t.Context(), strings.Fields(args), &stdout, &stderr)
+		code := run(t, strings.Fields(args), &stdout, &stderr)
 		if code != 1 || stdout.Len() > 0 || !strings.Contains(stderr.String(), want) {
 			t.Errorf("%q: code %d, stdout %q, stderr %q, want code 1 and %s on stderr", args, code, &stdout, &stderr, want)
 		}
@@ -147,60 +132,29 @@ func TestSignalEndsInOrder(t *testing.T) {
 
 // program is the running program.
 type program struct {
-	t      *testing.T
-	url    string
-	lines  chan string // that follow the address; closed at the end
-	signal context.CancelFunc
-	exited chan int
-	stderr bytes.Buffer // read it only after exited
+	*serverproc.Process
+	t   *testing.T
+	url string
 }
 
 // startProgram runs the program on a free port, until the test ends.
 func startProgram(t *testing.T, args ...string) *program {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	p := &program{t: t, lines: make(chan string, 100), signal: cancel, exited: make(chan int, 1)}
-	stdout, output := io.Pipe()
-	go func() {
-		p.exited <- run(ctx, append(args, "-addr", "127.0.0.1:0"), output, &p.stderr)
-		close(p.exited)
-		output.Close()
-	}()
-	go func() {
-		defer close(p.lines)
-		for lines := bufio.NewScanner(stdout); lines.Scan(); {
-			p.lines <- lines.Text()
-		}
-	}()
+	p := &program{serverproc.Start(t, "payments", command(t, append(args, "-addr", "127.0.0.1:0")...)), t, ""}
 	t.Cleanup(p.end)
-	line := <-p.lines
-	match := regexp.MustCompile(`^listening on (http://127\.0\.0\.1:\d+)$`).FindStringSubmatch(line)
-	if match == nil {
-		t.Fatalf("the first line is %q", line)
-	}
-	p.url = match[1]
+	p.url = p.AwaitLine(regexp.MustCompile(`^listening on (http://127\.0\.0\.1:\d+)$`))[1]
 	return p
 }
 
 // end signals the program, and wants an orderly end.
 func (p *program) end() {
 	p.t.Helper()
-	p.signal()
-	if code := <-p.exited; code != 0 { // 0 also after the first call
-		p.t.Errorf("exit code %d, want 0; stderr:\n%s", code, &p.stderr)
-	}
+	p.Stop()
+	testkit.Must(p.t, p.Wait())
 }
 
 // awaitAttempt returns when a handler runs.
 func awaitAttempt(t *testing.T, url string) {
 	t.Helper()
-	ticker := time.NewTicker(5 * time.Millisecond)
-	defer ticker.Stop()
-	for range 12_000 {
-		if readLedger(t, url).Attempts > 0 {
-			return
-		}
-		<-ticker.C
-	}
-	t.Fatal("no handler runs after a minute")
+	testkit.Await(t, "for a handler to run", func() bool { return readLedger(t, url).Attempts > 0 })
 }

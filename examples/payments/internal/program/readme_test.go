@@ -45,17 +45,13 @@ func TestCommands(t *testing.T) {
 	t.Parallel()
 	p := startProgram(t)
 	p.end()
-	var printed strings.Builder
-	for line := range p.lines {
-		printed.WriteString(line + "\n")
-	}
 	var want []string
 	for _, e := range readme(t) {
 		if !slices.Contains(want, e.command) {
 			want = append(want, e.command)
 		}
 	}
-	output := strings.ReplaceAll(printed.String(), strings.TrimPrefix(p.url, "http://"), "127.0.0.1:8080")
+	output := strings.ReplaceAll(strings.Join(p.Output(), "\n"), strings.TrimPrefix(p.url, "http://"), "127.0.0.1:8080")
 	got := regexp.MustCompile(`(?m)^curl (.*\\\n)*.*$`).FindAllString(output, -1)
 	if len(want) != 2 || !slices.Equal(got, want) {
 		t.Errorf("the program prints the commands\n%s\nREADME has\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -1,6 +1,0 @@
-//go:build race
-
-package endtoend
-
-// buildFlags build the program like the tests.
-var buildFlags = []string{"-race"}
