@@ -55,16 +55,12 @@ func TestHintsEndWithTheirSession(t *testing.T) {
 	h, kept := newToolLists(time.Second), new(mcp.ClientSession)
 	h.learn(kept, []*mcp.Tool{{Name: "charge"}})
 	h.learn(new(mcp.ClientSession), []*mcp.Tool{{Name: "charge"}})
-	count := func() int {
+	testkit.Await(t, "for the tools of a dropped session to be forgotten", func() bool {
+		runtime.GC()
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		return len(h.tools)
-	}
-	for end := time.Now().Add(30 * time.Second); count() > 1; <-time.After(time.Millisecond) {
-		if runtime.GC(); time.Now().After(end) {
-			t.Fatal("a dropped session is remembered")
-		}
-	}
+		return len(h.tools) == 1
+	})
 	if h.find(kept, "charge") == nil {
 		t.Error("the tools of a session in use are forgotten")
 	}

@@ -86,16 +86,11 @@ func TestLostShop(t *testing.T) {
 
 	// A page at rest holds no connection. A browser opens at most six to a host, so six
 	// tabs that hold one each would block the seventh.
-	deadline, ticker := time.Now().Add(patience), time.NewTicker(time.Millisecond)
-	defer ticker.Stop()
-	for idle := false; !idle; <-ticker.C {
-		if time.Now().After(deadline) {
-			t.Fatal("the page holds a connection all the time")
-		}
+	testkit.Await(t, "for the page to hold no connection", func() bool {
 		m.mu.Lock()
-		idle = len(m.connections) == 0
-		m.mu.Unlock()
-	}
+		defer m.mu.Unlock()
+		return len(m.connections) == 0
+	})
 
 	p.Do(chromedp.Click("#pay"))
 	p.Await(`document.querySelector("#life li")?.dataset.state === "first-time"`)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -106,9 +107,7 @@ func (p *running) open(t *testing.T) (shop string) {
 // awaitNotices asks until there are that many notices of a name, and returns the last.
 func (p *running) awaitNotices(t *testing.T, shop, what string, count int) (last notice) {
 	t.Helper()
-	ticker := time.NewTicker(10 * time.Millisecond)
-	defer ticker.Stop()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); <-ticker.C {
+	testkit.Await(t, fmt.Sprintf("for %d notices %q", count, what), func() bool {
 		_, body, _ := p.do(t, http.MethodGet, "/shops/"+shop+"/notices?after=0", nil)
 		var told struct{ Notices []notice }
 		if err := json.Unmarshal([]byte(body), &told); err != nil {
@@ -120,11 +119,8 @@ func (p *running) awaitNotices(t *testing.T, shop, what string, count int) (last
 				seen, last = seen+1, n
 			}
 		}
-		if seen >= count {
-			return last
-		}
-	}
-	t.Fatalf("no %d notices %q in %v", count, what, patience)
+		return seen >= count
+	})
 	return last
 }
 

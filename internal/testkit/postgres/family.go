@@ -5,18 +5,16 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // A server is a family of processes: the postmaster, and a child for each connection and each background task. The children
 // leave the postmaster's process group, so a signal to the group does not reach the children.
-
-const (
-	goneDeadline = time.Minute
-	goneInterval = 5 * time.Millisecond
-)
 
 var (
 	errStillThere = errors.New("processes still run after SIGKILL")
@@ -105,18 +103,8 @@ func signal(pid int, what syscall.Signal) error {
 
 // awaitGone waits for killed processes, because a new server would find their memory in use.
 func awaitGone(family []int) error {
-	for start := time.Now(); ; <-time.After(goneInterval) {
-		alive := 0
-		for _, pid := range family {
-			if isAlive(pid) {
-				alive++
-			}
-		}
-		if alive == 0 {
-			return nil
-		}
-		if time.Since(start) > goneDeadline {
-			return errStillThere
-		}
+	if !testkit.Poll(time.Minute, func() bool { return !slices.ContainsFunc(family, isAlive) }) {
+		return errStillThere
 	}
+	return nil
 }

@@ -8,27 +8,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncekey/oncekey/internal/testkit"
 	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
 )
 
-const (
-	// awaitDeadline bounds the wait for several servers to agree. It is long for busy machines.
-	awaitDeadline = 2 * time.Minute
-	// awaitInterval is the pause between two probes.
-	awaitInterval = 20 * time.Millisecond
-)
+// awaitDeadline bounds the wait for several servers to agree. It is long for busy machines.
+const awaitDeadline = 2 * time.Minute
 
 // await calls probe until it returns nil. After the deadline the test fails with probe's last error.
 func await(t testing.TB, what string, probe func(context.Context) error) {
 	t.Helper()
-	for start := time.Now(); ; <-time.After(awaitInterval) {
-		err := serverproc.Probe(probe)
-		if err == nil {
-			return
-		}
-		if time.Since(start) > awaitDeadline {
-			t.Fatalf("redistest: %s: still not after %s: %v", what, awaitDeadline, err)
-		}
+	var err error
+	if !testkit.Poll(awaitDeadline, func() bool { err = serverproc.Probe(probe); return err == nil }) {
+		t.Fatalf("redistest: %s: still not after %s: %v", what, awaitDeadline, err)
 	}
 }
 

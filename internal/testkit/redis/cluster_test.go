@@ -6,18 +6,21 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // expectReplicas fails the test if one of the servers becomes a master within the usual time of a failover.
 func expectReplicas(t *testing.T, servers []*Server) {
 	t.Helper()
-	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); <-time.After(awaitInterval) {
+	testkit.Poll(3*time.Second, func() bool {
 		for _, server := range servers {
 			if state, err := server.replication(t.Context()); err != nil || state["role"] != "slave" {
 				t.Fatalf("%s is a %s (%v), want a replica", server.Addr(), state["role"], err)
 			}
 		}
-	}
+		return false
+	})
 }
 
 // Slot agrees with CLUSTER KEYSLOT.

@@ -170,17 +170,6 @@ func wantPaid(t *testing.T, r Response, replayed bool) {
 	}
 }
 
-// eventually waits until check returns true.
-func eventually(t *testing.T, what string, check func() bool) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !check(); {
-		if time.Now().After(end) {
-			t.Fatal("20 seconds were not enough for " + what)
-		}
-		time.Sleep(2 * time.Millisecond) //nolint:forbidigo // the server has another clock than a bubble
-	}
-}
-
 // errDown is the error of a store that is down.
 var errDown = errors.New("the store is down")
 

@@ -16,6 +16,7 @@ import (
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -104,7 +105,7 @@ func (a *Adapter) later(t *testing.T) {
 				t.Errorf("the first response is %v", first.Status)
 			}
 			var second Response
-			eventually(t, "the end of the response", func() bool { second = s.pay(t, "k"); return second.Reason() != "" })
+			testkit.Await(t, "for the end of the response", func() bool { second = s.pay(t, "k"); return second.Reason() != "" })
 			wantProblem(t, second, row.code, row.reason, row.code == code.Code_ABORTED)
 			s.wantRuns(t, 1)
 		})

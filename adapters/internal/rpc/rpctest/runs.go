@@ -19,6 +19,7 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -101,7 +102,7 @@ func (a *Adapter) deadline(t *testing.T) {
 	if got := send(Refund); !got.limited {
 		t.Errorf("the observed handler saw %+v, want the deadline", got)
 	}
-	eventually(t, "the replay", func() bool {
+	testkit.Await(t, "for the replay", func() bool {
 		r := s.call(t.Context(), Pay, Key("k"), &shop.PayRequest{Amount: 100})
 		return r.Replayed()
 	})

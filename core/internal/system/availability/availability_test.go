@@ -8,7 +8,6 @@ import (
 
 	"github.com/oncekey/oncekey/core/internal/system/service"
 	"github.com/oncekey/oncekey/core/internal/system/soak"
-	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // before and after are how long the load runs before an event, and after both services serve
@@ -61,8 +60,6 @@ func TestMain(m *testing.M) {
 }
 
 const patience = service.Patience
-
-func poll(limit time.Duration, condition func() bool) bool { return testkit.Poll(limit, condition) }
 
 // wait lets the load run, or an outage last. Nothing is judged by it.
 func wait(d time.Duration) {

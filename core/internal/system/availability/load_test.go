@@ -190,7 +190,7 @@ func (l *load) insistOn(t *testing.T, key string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
 	defer cancel()
 	var last answer
-	if !poll(patience, func() bool { last = l.guarded(ctx, key); return last.succeeded() }) {
+	if !testkit.Poll(patience, func() bool { last = l.guarded(ctx, key); return last.succeeded() }) {
 		t.Errorf("%s is still refused after %v: %d %s", key, patience, last.status, strings.TrimSpace(last.code))
 	}
 }

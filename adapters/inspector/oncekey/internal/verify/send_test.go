@@ -61,20 +61,9 @@ func TestCutConnections(t *testing.T) { // not parallel: the root certificate is
 				if want := map[cut]int{beforeResponse: 0, inResponse: http.StatusCreated}[when]; seen.Status != want || !seen.cut {
 					t.Errorf("%s: the status is %d (%s), want %d", name, seen.Status, seen.failed, want)
 				}
-				wait(t, name, func() bool { return l.whole.Load() == n && l.gone.Load() == n })
+				testkit.Await(t, "for the server to see the end: "+name, func() bool { return l.whole.Load() == n && l.gone.Load() == n })
 			}
 		}
-	}
-}
-
-// wait waits for a condition.
-func wait(t *testing.T, name string, condition func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(25 * time.Second); !condition(); {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: the condition does not come", name)
-		}
-		<-time.After(time.Millisecond)
 	}
 }
 
