@@ -16,16 +16,16 @@ import (
 func TestTransferThatIsNotConfirmed(t *testing.T) {
 	t.Parallel()
 	type test struct {
-		stops        []string
+		stops        []stop
 		waits        bool // the backend is not ended, and the commit takes too long
 		storeTimeout time.Duration
 		answer       want
 	}
 	testkit.Each(t, map[string]test{
-		"backend ended in the transfer": {[]string{betweenItsWrites}, false, longStoreTimeout, want{status: http.StatusInternalServerError}},
-		"backend ended at its record":   {[]string{atItsLastWrite, atItsRecord}, false, longStoreTimeout, rolledBack},
-		"backend ended in its commit":   {[]string{inItsCommit}, false, longStoreTimeout, unconfirmed},
-		"commit takes too long":         {[]string{inItsCommit}, true, 3 * shortStoreTimeout, unconfirmed}, // the test must see the commit wait
+		"backend ended in the transfer": {[]stop{betweenItsWrites}, false, longStoreTimeout, want{status: http.StatusInternalServerError}},
+		"backend ended at its record":   {[]stop{atItsLastWrite, atItsRecord}, false, longStoreTimeout, rolledBack},
+		"backend ended in its commit":   {[]stop{inItsCommit}, false, longStoreTimeout, unconfirmed},
+		"commit takes too long":         {[]stop{inItsCommit}, true, 3 * shortStoreTimeout, unconfirmed}, // the test must see the commit wait
 	}, func(t *testing.T, test test) {
 		f := newPostgresFixture(t, 30*time.Second)
 		f.storeTimeout = test.storeTimeout
@@ -91,7 +91,6 @@ func TestServerKilledInTheCommit(t *testing.T) {
 	second.send(move).expect(t, unavailable)
 
 	server.Restart()
-	f.database.pool.Reset()
 	original := second.retryThrough(move).expect(t, created)
 	first.retryThrough(move).expectCopyOf(t, original)
 	f.expectTransfers(move.key)

@@ -2,31 +2,35 @@ package endtoend
 
 import (
 	"context"
-	"errors"
+	"database/sql"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
+	_ "github.com/go-sql-driver/mysql" // the driver mysql
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver pgx
 
 	"github.com/oncekey/oncekey/core/internal/system/service"
 	"github.com/oncekey/oncekey/internal/testkit"
 )
 
-// database is the tests' own access to the processes' PostgreSQL.
+// database is the tests' own access to the processes' database.
 type database struct {
-	t    *testing.T
-	dsn  string
-	pool *pgxpool.Pool
+	t      *testing.T
+	driver string
+	dsn    string
+	db     *sql.DB
 }
 
-func openDatabase(t *testing.T, dsn string) *database {
+// openDatabase opens a connection for each statement, because a server that was killed has ended those before.
+func openDatabase(t *testing.T, driver, dsn string) *database {
 	t.Helper()
-	return &database{t, dsn, service.Pool(t, dsn)}
+	d := &database{t, driver, dsn, service.SQL(t, driver, dsn)}
+	d.db.SetMaxIdleConns(0)
+	return d
 }
 
 func (d *database) execute(statement string, arguments ...any) {
 	d.t.Helper()
-	if _, err := d.pool.Exec(d.t.Context(), statement, arguments...); err != nil {
+	if _, err := d.db.ExecContext(d.t.Context(), statement, arguments...); err != nil {
 		d.t.Fatal(err)
 	}
 }
@@ -35,27 +39,49 @@ func (d *database) execute(statement string, arguments ...any) {
 func ask[T any](d *database, query string, arguments ...any) T {
 	d.t.Helper()
 	var value T
-	testkit.Must(d.t, d.pool.QueryRow(d.t.Context(), query, arguments...).Scan(&value))
+	testkit.Must(d.t, d.db.QueryRowContext(d.t.Context(), query, arguments...).Scan(&value))
 	return value
+}
+
+// texts returns the first column of the rows that a query finds.
+func (d *database) texts(query string) (all []string) {
+	d.t.Helper()
+	rows, err := d.db.QueryContext(d.t.Context(), query)
+	testkit.Must(d.t, err)
+	defer rows.Close()
+	for rows.Next() {
+		var text string
+		testkit.Must(d.t, rows.Scan(&text))
+		all = append(all, text)
+	}
+	testkit.Must(d.t, rows.Err())
+	return all
 }
 
 // barrier is a transaction of the test whose locks make a process wait.
 type barrier struct {
 	database *database
-	tx       pgx.Tx
-	pid      uint32
+	stop     stop
+	tx       *sql.Tx
+	pid      int // in PostgreSQL
 }
 
-// stops are the places where a transfer can be made to wait, in their order.
-const (
-	beforeItsWrites  = `SELECT FROM payments_accounts WHERE name = 'alice' FOR UPDATE`
-	betweenItsWrites = `SELECT FROM payments_accounts WHERE name = 'bob' FOR UPDATE`
-	atItsLastWrite   = `LOCK TABLE payments_transfers IN SHARE MODE`
-	atItsRecord      = `SELECT FROM oncekey_records WHERE state = 'in_progress' FOR UPDATE` // the record must exist
-	inItsCommit      = `SELECT pg_advisory_xact_lock(1)`                                    // see letCommitsWait
+// stop is a place where a request can be made to wait.
+type stop struct {
+	lock    string // by the barrier
+	waiting string // in MySQL, a part of the process's statement, from its first 100 bytes
+}
+
+// The places where a transfer can be made to wait, in their order.
+var (
+	beforeItsWrites  = stop{lock: `SELECT FROM payments_accounts WHERE name = 'alice' FOR UPDATE`}
+	betweenItsWrites = stop{lock: `SELECT FROM payments_accounts WHERE name = 'bob' FOR UPDATE`}
+	atItsLastWrite   = stop{lock: `LOCK TABLE payments_transfers IN SHARE MODE`}
+	atItsRecord      = stop{lock: `SELECT FROM oncekey_records WHERE state = 'in_progress' FOR UPDATE`} // the record must exist
+	inItsCommit      = stop{lock: `SELECT pg_advisory_xact_lock(1)`}                                    // see letCommitsWait
 
 	// The place where a payment can be made to wait.
-	atItsCharge = `LOCK TABLE payments_ledger IN SHARE MODE`
+	atItsCharge = stop{lock: `LOCK TABLE payments_ledger IN SHARE MODE`}
 )
 
 // letCommitsWait makes the commit of a transfer wait for the barrier inItsCommit: the
@@ -69,38 +95,51 @@ CREATE CONSTRAINT TRIGGER wait AFTER INSERT ON payments_transfers DEFERRABLE INI
 	FOR EACH ROW EXECUTE FUNCTION payments_wait()`)
 }
 
-func (d *database) raise(statement string) *barrier {
+func (d *database) raise(at stop) *barrier {
 	d.t.Helper()
-	ctx := context.WithoutCancel(d.t.Context())
-	tx, err := d.pool.Begin(ctx)
+	tx, err := d.db.BeginTx(context.WithoutCancel(d.t.Context()), nil)
 	testkit.Must(d.t, err)
-	b := &barrier{d, tx, tx.Conn().PgConn().PID()}
+	b := &barrier{database: d, stop: at, tx: tx}
 	d.t.Cleanup(b.lift)
-	if _, err := tx.Exec(ctx, statement); err != nil {
-		d.t.Fatal(err)
+	if d.driver == "pgx" {
+		testkit.Must(d.t, tx.QueryRowContext(d.t.Context(), `SELECT pg_backend_pid()`).Scan(&b.pid))
 	}
+	rows, err := tx.QueryContext(d.t.Context(), at.lock)
+	testkit.Must(d.t, err)
+	defer rows.Close()
+	for rows.Next() { // locks each row
+	}
+	testkit.Must(d.t, rows.Err())
 	return b
 }
 
 // lift releases the waiting process.
 func (b *barrier) lift() {
-	_ = b.tx.Rollback(context.WithoutCancel(b.database.t.Context())) // the server may have ended the transaction
+	_ = b.tx.Rollback() // the server may have ended the transaction
 }
 
 const waitsForBarrier = ` FROM pg_stat_activity WHERE datname = current_database() AND $1::int = ANY (pg_blocking_pids(pid))`
 
-// await returns the backend number of the process that waits at the barrier.
+// await returns the backend number of the process that waits at the barrier. One that is seen twice waits.
 func (b *barrier) await() int {
 	b.database.t.Helper()
-	pid := 0
-	testkit.Await(b.database.t, "for a backend to wait at the barrier", func() bool {
-		err := b.database.pool.QueryRow(b.database.t.Context(), `SELECT pid`+waitsForBarrier, b.pid).Scan(&pid)
-		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-			b.database.t.Fatal(err)
-		}
-		return err == nil
+	before := 0
+	testkit.Await(b.database.t, "for a statement to wait at the barrier", func() bool {
+		pid := b.waits()
+		seen := pid != 0 && pid == before
+		before = pid
+		return seen
 	})
-	return pid
+	return before
+}
+
+// waits returns the backend number of a process that seems to wait, or 0.
+func (b *barrier) waits() int {
+	b.database.t.Helper()
+	if b.database.driver != "pgx" {
+		return b.database.running(b.stop.waiting)
+	}
+	return ask[int](b.database, `SELECT coalesce(max(pid), 0)`+waitsForBarrier, b.pid)
 }
 
 // turnAway ends the waiting backend, so that a statement of a dead process takes no
@@ -122,7 +161,7 @@ func (d *database) terminate(backend int) {
 }
 
 // beginUntil sends a request, and returns when it waits at the last of the stops.
-func (f *fixture) beginUntil(i *instance, r request, stops ...string) (answers <-chan answer, stop *barrier, backend int) {
+func (f *fixture) beginUntil(i *instance, r request, stops ...stop) (answers <-chan answer, stop *barrier, backend int) {
 	f.t.Helper()
 	stop = f.database.raise(stops[0])
 	answers = i.begin(r)
@@ -140,13 +179,10 @@ func (f *fixture) beginUntil(i *instance, r request, stops ...string) (answers <
 // moved 100 from alice to bob.
 func (f *fixture) expectTransfers(keys ...string) {
 	f.t.Helper()
-	rows, err := f.database.pool.Query(f.t.Context(), `SELECT request_key FROM payments_transfers ORDER BY request_key`)
-	testkit.Must(f.t, err)
-	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	testkit.Must(f.t, err)
+	got := f.database.texts(`SELECT request_key FROM payments_transfers ORDER BY request_key`)
 	testkit.EqualSlices(f.t, got, keys, "there are transfers for")
 	moved := int64(100 * len(keys))
 	for name, want := range map[string]int64{"alice": 10_000 - moved, "bob": 10_000 + moved, "carol": 10_000} {
-		testkit.Equal(f.t, ask[int64](f.database, `SELECT balance FROM payments_accounts WHERE name = $1`, name), want, "%s has", name)
+		testkit.Equal(f.t, ask[int64](f.database, `SELECT balance FROM payments_accounts WHERE name = '`+name+`'`), want, "%s has", name)
 	}
 }

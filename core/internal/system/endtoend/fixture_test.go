@@ -81,7 +81,7 @@ func newPostgresFixture(t *testing.T, lockTTL time.Duration) *fixture {
 func newFixtureAt(t *testing.T, lockTTL time.Duration, dsn string) *fixture {
 	t.Helper()
 	f := bareFixture(t, lockTTL)
-	f.database = openDatabase(t, dsn)
+	f.database = openDatabase(t, "pgx", dsn)
 	f.flags = []string{"-store", "postgres", "-postgres", dsn}
 	return f
 }
@@ -119,6 +119,7 @@ func newMariaDBFixture(t *testing.T, lockTTL time.Duration) *fixture {
 func newFixtureOver(t *testing.T, lockTTL time.Duration, dsn string) *fixture {
 	t.Helper()
 	f := bareFixture(t, lockTTL)
+	f.database = openDatabase(t, "mysql", dsn)
 	f.flags = []string{"-store", "mysql", "-dsn", dsn}
 	return f
 }

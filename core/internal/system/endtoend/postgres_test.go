@@ -29,7 +29,6 @@ func TestPostgresUnreachable(t *testing.T) {
 			process.send(earlier).expect(t, unavailable)
 		}
 		outage.end(server)
-		f.database.pool.Reset()
 		early := first.retryThrough(before).expect(t, created)
 		second.retryThrough(before).expectCopyOf(t, early)
 
@@ -43,7 +42,6 @@ func TestPostgresUnreachable(t *testing.T) {
 		}
 		second.send(during).expect(t, unavailable) // another process does not know
 		outage.end(server)
-		f.database.pool.Reset()
 		stop.lift()
 		second.retryThrough(during).expectCopyOf(t, late)
 

@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/oncekey/oncekey/core/internal/system/soak"
 	"github.com/oncekey/oncekey/internal/testkit"
 	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
@@ -122,13 +120,12 @@ func (s *crashes) harm() {
 		<-time.After(rand.N(2 * soakLease))
 		process.Resume()
 	case fault < 16:
-		_, _ = s.database.pool.Exec(s.t.Context(), `
+		_, _ = s.database.db.ExecContext(s.t.Context(), `
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid() ORDER BY random() LIMIT 3`) // the query may end its own connection
 	case fault < 17:
 		s.server.Kill()
 		s.server.Restart()
-		s.database.pool.Reset()
 	case fault < 18:
 		s.server.Pause()
 		<-time.After(rand.N(2 * soakLease))
@@ -189,12 +186,9 @@ func (s *crashes) audit() {
 	s.t.Helper()
 	s.t.Logf("%d keys", len(s.told))
 	effects := make(map[string]int) // by path and key
-	rows, err := s.database.pool.Query(s.t.Context(), `
-SELECT '/transfers' || request_key FROM payments_transfers UNION ALL SELECT '/payments' || (entry::json->>'key') FROM payments_ledger`)
-	testkit.Must(s.t, err)
-	var name string
-	if _, err := pgx.ForEachRow(rows, []any{&name}, func() error { effects[name]++; return nil }); err != nil {
-		s.t.Fatal(err)
+	for _, name := range s.database.texts(`
+SELECT '/transfers' || request_key FROM payments_transfers UNION ALL SELECT '/payments' || (entry::json->>'key') FROM payments_ledger`) {
+		effects[name]++
 	}
 	retries := 0
 	for r, told := range s.told {

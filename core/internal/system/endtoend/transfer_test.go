@@ -16,15 +16,15 @@ import (
 func TestKilledInTheTransfer(t *testing.T) {
 	t.Parallel()
 	type test struct {
-		stops     []string
+		stops     []stop
 		committed bool
 	}
 	testkit.Each(t, map[string]test{
-		"before its writes":  {stops: []string{beforeItsWrites}},
-		"between its writes": {stops: []string{betweenItsWrites}},
-		"at its last write":  {stops: []string{atItsLastWrite}},
-		"at its record":      {stops: []string{atItsLastWrite, atItsRecord}},
-		"in its commit":      {stops: []string{inItsCommit}, committed: true},
+		"before its writes":  {stops: []stop{beforeItsWrites}},
+		"between its writes": {stops: []stop{betweenItsWrites}},
+		"at its last write":  {stops: []stop{atItsLastWrite}},
+		"at its record":      {stops: []stop{atItsLastWrite, atItsRecord}},
+		"in its commit":      {stops: []stop{inItsCommit}, committed: true},
 	}, func(t *testing.T, test test) {
 		f := newPostgresFixture(t, 3*time.Second)
 		routers := []string{"chi", "gin"}
@@ -36,22 +36,8 @@ func TestKilledInTheTransfer(t *testing.T) {
 			move := transfer(fmt.Sprintf("key-%d", round))
 			keys = append(keys, move.key)
 
-			answers, stop, _ := f.beginUntil(victim, move, test.stops...)
-			victim.Kill()
-			last := <-answers
-			stop.lift()
+			original := killInTheTransfer(t, f, victim, other, move, test.committed, test.stops...)
 			processes[round] = f.start(router)
-
-			original := other.retryWhile(move, inProgress).expectDone(t)
-			switch {
-			case last.err == nil: // the kill came after the response
-				last.expect(t, unconfirmed)
-			case test.committed:
-				original.expect(t, replayed)
-			default:
-				original.expect(t, created)
-				other.expectEvent("lease_expired")
-			}
 			for _, process := range processes {
 				process.send(move).expectCopyOf(t, original)
 			}
@@ -60,28 +46,46 @@ func TestKilledInTheTransfer(t *testing.T) {
 	})
 }
 
+// killInTheTransfer kills a process at the last of the stops, and returns what another process responds to the retry.
+func killInTheTransfer(t *testing.T, f *fixture, victim, other *instance, move request, committed bool, stops ...stop) answer {
+	t.Helper()
+	answers, barrier, _ := f.beginUntil(victim, move, stops...)
+	victim.Kill()
+	last := <-answers
+	barrier.lift()
+
+	original := other.retryWhile(move, inProgress).expectDone(t)
+	switch {
+	case last.err == nil: // the kill came after the response
+		last.expect(t, unconfirmed)
+	case committed:
+		original.expect(t, replayed)
+	default:
+		original.expect(t, created)
+		other.expectEvent("lease_expired")
+	}
+	other.send(move).expectCopyOf(t, original)
+	return original
+}
+
 // Cases 5, 6 and 7: a frozen process keeps its rows locked until the server ends its idle
 // transaction.
 func TestFrozenInTheTransfer(t *testing.T) {
 	t.Parallel()
 	f := newPostgresFixture(t, 3*time.Second)
-	freezeInTheTransfer(t, f, func(first *instance, move request) (<-chan answer, func()) {
-		stale, stop, _ := f.beginUntil(first, move, betweenItsWrites)
-		return stale, stop.lift
-	}, f.expectTransfers)
+	freezeInTheTransfer(t, f, betweenItsWrites)
 }
 
-// freezeInTheTransfer freezes a process where begin has stopped its transfer, and expects
-// another process to do the transfer.
-func freezeInTheTransfer(t *testing.T, f *fixture, begin func(*instance, request) (stale <-chan answer, lift func()), expectMoved func(keys ...string)) {
+// freezeInTheTransfer freezes a process in its transfer, and expects another process to do the transfer.
+func freezeInTheTransfer(t *testing.T, f *fixture, at stop) {
 	t.Helper()
 	first, second := f.startTwo()
 	move := transfer("key-1")
 
-	stale, lift := begin(first, move)
+	stale, barrier, _ := f.beginUntil(first, move, at)
 	first.Pause()
 	first.awaitFrozen()
-	lift()
+	barrier.lift()
 	original := second.retryWhile(move, inProgress).expect(t, created)
 	first.Resume()
 
@@ -92,7 +96,7 @@ func freezeInTheTransfer(t *testing.T, f *fixture, begin func(*instance, request
 	for _, process := range []*instance{first, second} {
 		process.send(move).expectCopyOf(t, original)
 	}
-	expectMoved(move.key)
+	f.expectTransfers(move.key)
 }
 
 // Case 9: the pool is closed after the last transaction.
@@ -154,12 +158,21 @@ func TestTransfersInBothDirections(t *testing.T) {
 // A refusal is kept, and the writes before the refusal are undone.
 func TestRefusedTransferMovesNothing(t *testing.T) {
 	t.Parallel()
-	f := newPostgresFixture(t, 30*time.Second)
+	onEachMySQL(t, refuseTransfers)
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		refuseTransfers(t, newPostgresFixture(t, 30*time.Second))
+	})
+}
+
+func refuseTransfers(t *testing.T, f *fixture) {
+	t.Helper()
 	first, second := f.startTwo()
-	tests := []struct {
+	type test struct {
 		body, message string
 		status        int
-	}{
+	}
+	tests := []test{
 		{`{"from":"alice","to":"bob","amount":10001}`, "insufficient funds", http.StatusPaymentRequired},
 		{`{"from":"carol","to":"bob","amount":10001}`, "insufficient funds", http.StatusPaymentRequired}, // after the credit to bob
 		{`{"from":"alice","to":"zoe","amount":1}`, "is unknown", http.StatusNotFound},                    // after the debit from alice
@@ -168,8 +181,10 @@ func TestRefusedTransferMovesNothing(t *testing.T) {
 		{`{"from":"alice","to":"bob","amount":0}`, "amount must be", http.StatusBadRequest},
 		{`{"from":"alice","to":"bob","amount":9223372036854775807}`, "amount must be", http.StatusBadRequest},
 		{`{"from":"alice","amount":1}`, "must name accounts", http.StatusBadRequest},
-		{`{"from":"\u0000","to":"bob","amount":1}`, "NUL", http.StatusBadRequest},
 		{`{`, "not JSON", http.StatusBadRequest},
+	}
+	if f.database.driver == "pgx" {
+		tests = append(tests, test{`{"from":"\u0000","to":"bob","amount":1}`, "NUL", http.StatusBadRequest})
 	}
 	for i, test := range tests {
 		move := transfer(fmt.Sprintf("key-%d", i))
@@ -181,6 +196,12 @@ func TestRefusedTransferMovesNothing(t *testing.T) {
 		second.send(move).expectCopyOf(t, original)
 	}
 	f.expectTransfers()
+
+	move := transfer("moved")
+	first.send(move).expect(t, created)
+	f.database.execute(`DELETE FROM oncekey_records`)
+	second.send(move).expect(t, want{status: http.StatusConflict}) // the row is the last line of defence
+	f.expectTransfers(move.key)
 }
 
 // Without a record, the constraints of the tables remain.
