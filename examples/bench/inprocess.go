@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,6 +25,7 @@ const (
 	bareArm           = "net/http: bare"
 	floorArm          = "floor: two SHA-256 sums and json.Valid"
 	outerSuffix       = ", outer headers"
+	bareOuterArm      = "net/http" + outerSuffix + ": bare"
 )
 
 // inProcess measures requests as function calls.
@@ -57,126 +59,88 @@ func bareOf(arm string) string {
 	case strings.HasPrefix(guard, "fiber"):
 		return guard + ": bare"
 	case strings.HasSuffix(guard, outerSuffix):
-		return "net/http" + outerSuffix + ": bare"
+		return bareOuterArm
 	default:
 		return bareArm
 	}
 }
 
 func inProcessArms(ctx context.Context) (arms []harness.Arm, err error) {
-	for _, guard := range guards() {
-		if guard.bare != nil {
-			e, err := newExchange(ctx, guard.bare)
-			if err != nil {
-				return nil, err
-			}
-			arms = append(arms, harness.Arm{Name: guard.name + ": bare", Run: repeat(func() error { return e.send("k") })})
-		}
-		replay, err := replayArm(ctx, guard)
+	for _, service := range inProcessServices() {
+		arm, err := alone(ctx, service)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", service.name, err)
 		}
-		arms = append(arms, firstArm(ctx, guard), replay)
+		arms = append(arms, arm)
 	}
 	// The floor is the minimum for a guard with our keys and fingerprints: two hashes, and one
 	// pass over the payload.
 	names := []byte("Bearer alice" + http.MethodPost + "/payments" + newKey())
-	arms = append(arms, harness.Arm{Name: floorArm, Run: repeat(func() error {
-		sha256.Sum256(names)
-		sha256.Sum256(payload)
-		json.Valid(payload)
+	arms = append(arms, harness.Arm{Name: floorArm, Run: func(n int) error {
+		for range n {
+			sha256.Sum256(names)
+			sha256.Sum256(payload)
+			json.Valid(payload)
+		}
 		return nil
-	})})
+	}})
 	return append(arms, fiberArms()...), nil
 }
 
-// guard is a way to guard a handler. Each new guard has an empty store.
-type guard struct {
-	name  string
-	bare  http.Handler // nil: another guard has the same
-	fresh maker
-}
-
-func guards() []guard {
+// inProcessServices are the guards and the bare handler, some inside of the middleware outer too.
+func inProcessServices() []service {
 	tutorial := func(fingerprint bool) maker {
 		return func(context.Context) (http.Handler, error) {
 			return peers.Tutorial{Backend: peers.NewMap(), Fingerprint: fingerprint}.Handler(http.HandlerFunc(pay)), nil
 		}
 	}
-	ours := guard{"net/http", http.HandlerFunc(pay), oursInMemory}
-	fingerprinting := guard{"tutorial with fingerprint", nil, tutorial(true)}
-	return []guard{ours, {"tutorial", nil, tutorial(false)}, fingerprinting, withOuter(ours), withOuter(fingerprinting)}
-}
-
-// withOuter is a guard inside of the middleware outer.
-func withOuter(inner guard) guard {
-	around := guard{name: inner.name + outerSuffix, fresh: func(ctx context.Context) (http.Handler, error) {
-		guarded, err := inner.fresh(ctx)
-		return outer(guarded), err
-	}}
-	if inner.bare != nil {
-		around.bare = outer(inner.bare)
+	inside := func(inner maker) maker {
+		return func(ctx context.Context) (http.Handler, error) {
+			handler, err := inner(ctx)
+			return outer(handler), err
+		}
 	}
-	return around
+	guard := func(name string, fresh maker) []service { return both(name, fresh, fresh) }
+	return slices.Concat(
+		[]service{{name: bareArm, fresh: bareService.fresh, replay: true}},
+		guard("net/http", oursInMemory), guard("tutorial", tutorial(false)), guard("tutorial with fingerprint", tutorial(true)),
+		[]service{{name: bareOuterArm, fresh: inside(bareService.fresh), replay: true}},
+		guard("net/http"+outerSuffix, inside(oursInMemory)), guard("tutorial with fingerprint"+outerSuffix, inside(tutorial(true))),
+	)
 }
 
-// repeat is an arm's Run that repeats one call.
-func repeat(do func() error) func(n int) error {
-	return func(n int) error {
-		for range n {
-			if err := do(); err != nil {
+// alone makes an arm that calls the service's handler, one request after another.
+func alone(ctx context.Context, v service) (harness.Arm, error) {
+	var e *exchange
+	var keys []string
+	renew := func(n int) error {
+		keys = newKeys(n)
+		handler, err := v.fresh(ctx)
+		if err == nil {
+			e, err = newExchange(ctx, handler)
+		}
+		return err
+	}
+	arm := harness.Arm{Name: v.name, Run: func(n int) error {
+		for i := range n {
+			if err := e.send(keys[i%len(keys)]); err != nil {
 				return err
 			}
 		}
 		return nil
+	}}
+	if !v.replay {
+		arm.Most, arm.Prepare = 1<<17, renew
+		return arm, nil
 	}
-}
-
-func replayArm(ctx context.Context, guard guard) (harness.Arm, error) {
-	name, key := guard.name+": replay", newKey()
-	handler, err := guard.fresh(ctx)
-	if err != nil {
-		return harness.Arm{}, err
+	err := renew(1)
+	if err == nil {
+		err = arm.Run(2)
 	}
-	e, err := newExchange(ctx, handler)
-	if err != nil {
-		return harness.Arm{}, err
+	if err == nil && strings.HasSuffix(v.name, ": replay") && !e.replayed() {
+		err = errNoReplay
 	}
-	for range 2 {
-		if err := e.send(key); err != nil {
-			return harness.Arm{}, fmt.Errorf("%s: %w", name, err)
-		}
-	}
-	if !e.replayed() {
-		return harness.Arm{}, fmt.Errorf("%s: %w", name, errNoReplay)
-	}
-	return harness.Arm{Name: name, Run: repeat(func() error { return e.send(key) })}, nil
-}
-
-// firstArm has an empty store for each slice.
-func firstArm(ctx context.Context, guard guard) harness.Arm {
-	var e *exchange
-	var keys []string
-	return harness.Arm{
-		Name: guard.name + ": first", Most: 1 << 17,
-		Prepare: func(n int) error {
-			keys = newKeys(n)
-			handler, err := guard.fresh(ctx)
-			if err != nil {
-				return err
-			}
-			e, err = newExchange(ctx, handler)
-			return err
-		},
-		Run: func(n int) error {
-			for i := range n {
-				if err := e.send(keys[i]); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
-	}
+	return arm, err
 }
 
 // outer is the middleware outside of a guard in a real service: a request's identifiers, the

@@ -57,7 +57,7 @@ type suite struct {
 }
 
 func (s *suite) plan(processors int) harness.Plan {
-	return harness.Plan{Rounds: s.rounds, Slice: s.slice, Processors: processors, Collect: true, Seed: 1}
+	return harness.Plan{Rounds: s.rounds, Slice: s.slice, Processors: processors}
 }
 
 func main() {

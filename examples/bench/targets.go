@@ -69,20 +69,19 @@ func targets() []target {
 		first, replay           = "net/http: first", "net/http: replay"
 		outerFirst, outerReplay = "net/http" + outerSuffix + ": first", "net/http" + outerSuffix + ": replay"
 		tutorial                = "tutorial with fingerprint"
-		outerBare               = "net/http" + outerSuffix + ": bare"
 	)
 	process := func(arm, bare, peer, peerBare string) measure {
 		return overhead(processComparison, arm, bare, peer, peerBare)
 	}
 	all := []target{
 		{"in process, first : floor", true, 4.2, process(first, bareArm, floorArm, ""), aboveTheFloor},
-		{"in process with outer headers, first : floor", true, 4.8, process(outerFirst, outerBare, floorArm, ""), aboveTheFloor},
+		{"in process with outer headers, first : floor", true, 4.8, process(outerFirst, bareOuterArm, floorArm, ""), aboveTheFloor},
 		{"in process, replay : floor", true, 1.2, process(replay, bareArm, floorArm, ""), hashesTwice},
-		{"in process with outer headers, replay : floor", true, 1.2, process(outerReplay, outerBare, floorArm, ""), hashesTwice},
+		{"in process with outer headers, replay : floor", true, 1.2, process(outerReplay, bareOuterArm, floorArm, ""), hashesTwice},
 		{"in process, " + tutorial + " : first", false, 1.5, process(tutorial+": first", bareArm, first, bareArm), aboveTheFloor},
-		{"in process with outer headers, " + tutorial + " : first", false, 1.3, process(tutorial+outerSuffix+": first", outerBare, outerFirst, outerBare), aboveTheFloor},
+		{"in process with outer headers, " + tutorial + " : first", false, 1.3, process(tutorial+outerSuffix+": first", bareOuterArm, outerFirst, bareOuterArm), aboveTheFloor},
 		{"in process, " + tutorial + " : replay", false, 8.0, process(tutorial+": replay", bareArm, replay, bareArm), hashesTwice},
-		{"in process with outer headers, " + tutorial + " : replay", false, 7.5, process(tutorial+outerSuffix+": replay", outerBare, outerReplay, outerBare), hashesTwice},
+		{"in process with outer headers, " + tutorial + " : replay", false, 7.5, process(tutorial+outerSuffix+": replay", bareOuterArm, outerReplay, bareOuterArm), hashesTwice},
 	}
 	for _, connections := range []int{16, 64} {
 		name := fmt.Sprintf(inMemoryName, connections)

@@ -47,13 +47,8 @@ type Plan struct {
 	Slice time.Duration
 	// Processors is GOMAXPROCS for the comparison; zero leaves it as it is.
 	Processors int
-	// Collect runs the garbage collector before each slice, so that no arm pays for
-	// another arm's garbage.
-	Collect bool
 	// Server returns the processor time that a server has used so far. It may be nil.
 	Server func() time.Duration
-	// Seed is the seed of the random order.
-	Seed uint64
 }
 
 // ControlArm is the name of the first arm's second run.
@@ -84,7 +79,7 @@ func Compare(ctx context.Context, plan Plan, arms []Arm) (*Comparison, error) {
 
 func (p Plan) measure(ctx context.Context, arms []Arm, runs []int) (*Comparison, error) {
 	c := &Comparison{samples: make(map[string][]Cost, len(arms)), base: arms[0].Name}
-	random := rand.New(rand.NewPCG(p.Seed, 1)) //nolint:gosec // an order, not a secret
+	random := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // an order, not a secret
 	for range p.Rounds {
 		for _, i := range random.Perm(len(arms)) {
 			cost, err := p.slice(ctx, arms[i], runs[i])
@@ -134,9 +129,7 @@ func (p Plan) slice(ctx context.Context, arm Arm, n int) (Cost, error) {
 			return Cost{}, fmt.Errorf("%s: prepare: %w", arm.Name, err)
 		}
 	}
-	if p.Collect {
-		runtime.GC()
-	}
+	runtime.GC() // no arm pays for another arm's garbage
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	server, cpu, start := p.serverTime(), processorTime(), time.Now()

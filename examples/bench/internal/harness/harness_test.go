@@ -121,7 +121,7 @@ func testCompare(t *testing.T) {
 	prepared, ran, processors := 0, 0, runtime.GOMAXPROCS(0)
 	used := time.Duration(0)
 	server := func() time.Duration { used += time.Second; return used } // between two readings
-	plan := harness.Plan{Rounds: 9, Slice: 100 * time.Millisecond, Processors: 1, Collect: true, Server: server}
+	plan := harness.Plan{Rounds: 9, Slice: 100 * time.Millisecond, Processors: 1, Server: server}
 	comparison, err := harness.Compare(t.Context(), plan, []harness.Arm{
 		{Name: "once", Run: work(time.Millisecond)},
 		{Name: "four times", Run: work(4 * time.Millisecond)},
