@@ -56,16 +56,8 @@ func TestRecordsNameTheirRoute(t *testing.T) {
 
 // overtakenStore returns leases that another process takes over before their renewal or
 // settlement.
-type overtakenStore struct{ storage.Store }
-
-func (overtakenStore) Complete(context.Context, storage.Lease, storage.Result) error {
-	return core.ErrLeaseLost
-}
-
-func (overtakenStore) Release(context.Context, storage.Lease) error { return core.ErrLeaseLost }
-
-func (overtakenStore) Extend(context.Context, storage.Lease, time.Duration) error {
-	return core.ErrLeaseLost
+func overtakenStore() storage.Store {
+	return testkit.Failing(memstore.New(), core.ErrLeaseLost, testkit.Complete, testkit.Release, testkit.Extend)
 }
 
 // Case 5: the client does not get a response that the store refused. The other attempt has
@@ -82,7 +74,7 @@ func TestLostResponseIsNotSent(t *testing.T) {
 		{"nothing written when the lease is lost", untilCancelled},
 	} {
 		onCase(t, row.name, everyRouter, inABubble(func(t *testing.T, m mounting) {
-			s := m.start(t, program{store: overtakenStore{memstore.New()}, handler: row.handler})
+			s := m.start(t, program{store: overtakenStore(), handler: row.handler})
 			answer := s.do(payment("k"))
 			p := problemIn(t, answer)
 			if answer.Code != http.StatusConflict || p.Code != problem.InProgress || answer.Header().Get("Retry-After") != "1" {
@@ -101,7 +93,7 @@ func TestLostResponseIsNotSent(t *testing.T) {
 func TestHandlerLearnsThatTheLeaseIsLost(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, inABubble(func(t *testing.T, m mounting) {
-		s := m.start(t, program{store: overtakenStore{memstore.New()}, handler: func(w http.ResponseWriter, r *http.Request) {
+		s := m.start(t, program{store: overtakenStore(), handler: func(w http.ResponseWriter, r *http.Request) {
 			<-r.Context().Done()
 			testkit.Fails(t, "the context's cause", context.Cause(r.Context()), core.ErrLeaseLost)
 			control := http.NewResponseController(w)
@@ -126,7 +118,7 @@ func TestNoHijackWithoutTheLease(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {
 		var err error
-		s := m.start(t, program{store: overtakenStore{memstore.New()}, handler: func(w http.ResponseWriter, _ *http.Request) {
+		s := m.start(t, program{store: overtakenStore(), handler: func(w http.ResponseWriter, _ *http.Request) {
 			_, _, err = http.NewResponseController(w).Hijack()
 		}})
 		serveService(s).conflicts(problem.InProgress)
@@ -138,7 +130,7 @@ func TestNoHijackWithoutTheLease(t *testing.T) {
 func TestFailureWithoutTheLeaseIsShown(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {
-		s := m.start(t, program{store: overtakenStore{memstore.New()}, handler: answering(http.StatusBadGateway)})
+		s := m.start(t, program{store: overtakenStore(), handler: answering(http.StatusBadGateway)})
 		s.gets(s.do(payment("k")), http.StatusBadGateway)
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // countingStore counts its calls.
@@ -39,35 +40,34 @@ func (s *countingStore) Release(ctx context.Context, l storage.Lease) error {
 // foundStore returns the record of another process for every claim.
 type foundStore struct {
 	storage.Store
-	find func(storage.Claim) (*storage.Record, error)
+	find func(storage.Claim) *storage.Record
 }
 
 func (s *foundStore) Acquire(_ context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
-	record, err := s.find(request.Claim())
-	return storage.Lease{}, record, err
+	return storage.Lease{}, s.find(request.Claim()), nil
 }
 
 // holding is a store in which every key has this record, of an equal request.
 func holding(record storage.Record) storage.Store {
-	return &foundStore{memstore.New(), func(c storage.Claim) (*storage.Record, error) {
+	return &foundStore{memstore.New(), func(c storage.Claim) *storage.Record {
 		found := record
 		found.Fingerprint, found.Attempt = c.Fingerprint, 1
-		return &found, nil
+		return &found
 	}}
 }
 
 // holdingOther is a store in which every key has this record, of another payload.
 func holdingOther(record storage.Record) storage.Store {
-	return &foundStore{memstore.New(), func(storage.Claim) (*storage.Record, error) {
+	return &foundStore{memstore.New(), func(storage.Claim) *storage.Record {
 		found := record
 		found.Fingerprint, found.Attempt = "sha256:other", 1
-		return &found, nil
+		return &found
 	}}
 }
 
 // failing is a store whose claims fail.
 func failing(err error) storage.Store {
-	return &foundStore{memstore.New(), func(storage.Claim) (*storage.Record, error) { return nil, err }}
+	return testkit.Failing(memstore.New(), err, testkit.Acquire)
 }
 
 // inFlight is the record of a request that runs in another process.

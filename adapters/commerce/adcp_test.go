@@ -159,7 +159,7 @@ func TestAdCPExpiry(t *testing.T) {
 		})
 	})
 	testkit.Each(t, routers, func(t *testing.T, mount mounting) {
-		s := open(t, commerce.AdCP(), broken{memstore.New()}, mount, []endpoint{adcpEndpoints(create(http.StatusOK))})
+		s := open(t, commerce.AdCP(), broken(), mount, []endpoint{adcpEndpoints(create(http.StatusOK))})
 		s.expectError(post(buys, "", buy(adcpKey, "")), "SERVICE_UNAVAILABLE", "transient", "retry_after", "details")
 	})
 }

@@ -1,7 +1,6 @@
 package commerce_test
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -151,7 +150,7 @@ func TestUCPRetention(t *testing.T) {
 func TestUCPFailsClosed(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, routers, func(t *testing.T, mount mounting) {
-		s := open(t, commerce.UCP(), broken{memstore.New()}, mount, ucpEndpoints())
+		s := open(t, commerce.UCP(), broken(), mount, ucpEndpoints())
 		for _, r := range ucpOperations(strong) {
 			s.answers(r, http.StatusServiceUnavailable,
 				`{"code":"store_unavailable","content":"This request was not processed, but an earlier one with the same Idempotency-Key may have been: retry later with the same key."}`)
@@ -160,10 +159,8 @@ func TestUCPFailsClosed(t *testing.T) {
 }
 
 // broken is a store that cannot be reached.
-type broken struct{ storage.Store }
-
-func (broken) Acquire(context.Context, storage.Request) (storage.Lease, *storage.Record, error) {
-	return storage.Lease{}, nil, errors.New("connection refused")
+func broken() storage.Store {
+	return testkit.Failing(memstore.New(), errors.New("connection refused"), testkit.Acquire)
 }
 
 // Every problem of the engine has UCP's form of a protocol error.

@@ -369,8 +369,6 @@ func await[T any](t *testing.T, from <-chan T) (value T) {
 }
 
 // downStore is a store that cannot be reached.
-type downStore struct{ storage.Store }
-
-func (*downStore) Acquire(context.Context, storage.Request) (storage.Lease, *storage.Record, error) {
-	return storage.Lease{}, nil, errors.New("connection refused")
+func downStore() storage.Store {
+	return testkit.Failing(memstore.New(), errors.New("connection refused"), testkit.Acquire)
 }

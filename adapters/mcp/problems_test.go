@@ -133,7 +133,7 @@ func TestProblemsAsResults(t *testing.T) {
 // A store that cannot be reached, and an engine that shuts down, run no tool.
 func TestUnavailable(t *testing.T) {
 	t.Parallel()
-	down := newShop(t, setup{store: &downStore{Store: memstore.New()}})
+	down := newShop(t, setup{store: downStore()})
 	call(t, inMemory("2026-07-28")(t, down.server, newClient(nil)), keyed("k1", 5)).wantProblem(t, problem.StoreUnavailable, `"retry_after":1`)
 	stopping := newShop(t, setup{})
 	session := inMemory("2026-07-28")(t, stopping.server, newClient(nil))
@@ -147,17 +147,10 @@ func TestUnavailable(t *testing.T) {
 func TestLostLease(t *testing.T) {
 	t.Parallel()
 	for _, connect := range transports {
-		made := newShop(t, setup{store: &losingStore{memstore.New()}})
+		made := newShop(t, setup{store: testkit.Failing(memstore.New(), storage.ErrLeaseLost, testkit.Complete)})
 		call(t, connect(t, made.server, newClient(nil)), keyed("k1", 5)).wantProblem(t, problem.InProgress, `"retry_after":1`)
 		made.wantRuns(t, 1)
 	}
-}
-
-// losingStore is a store in which another process takes over every key.
-type losingStore struct{ storage.Store }
-
-func (*losingStore) Complete(context.Context, storage.Lease, storage.Result) error {
-	return storage.ErrLeaseLost
 }
 
 // A problem that is stored in place of a lost response is replayed in the same form.

@@ -172,7 +172,7 @@ func TestUCPOverMCP(t *testing.T) {
 		call(ucp(strongKey, other)).refused(t, `{"code":"key_reused","content":"`+problem.New(problem.KeyReused, "").Detail+`"}`)
 	}
 	agentFor(t, m.server, completeUCP, "b")(ucp(strongKey, `{"a":1}`)).is(t, 2, false)
-	down := newMerchant(t, &downStore{memstore.New()}, commerce.UCP(), completeUCP)
+	down := newMerchant(t, downStore(), commerce.UCP(), completeUCP)
 	agentFor(t, down.server, completeUCP, "a")(ucp(strongKey, `{}`)).refused(t, `{"code":"store_unavailable","retry_after":1,"content":"This request was not processed, but an earlier one with the same Idempotency-Key may have been: retry later with the same key."}`)
 	testkit.Equal(t, down.runs.Load(), 0, "the tool ran without a store")
 }

@@ -287,7 +287,7 @@ func TestUnguardedRuns(t *testing.T) {
 		"SkipIf":          {setup{policy: []policy.Option{skip}}, args{"amount": 5, "idempotency_key": "k1", "note": "dry run"}, event.Skipped},
 		"ObserveOnly":     {setup{policy: []policy.Option{policy.ObserveOnly(true)}}, keyed("k1", 5), event.Replay},
 		"WithObserveOnly": {setup{engine: []core.Option{core.WithObserveOnly()}}, keyed("k1", 5), event.Replay},
-		"FailOpen":        {setup{store: &downStore{Store: memstore.New()}, policy: []policy.Option{policy.OnStoreError(policy.FailOpen)}}, keyed("k1", 5), event.Unprotected},
+		"FailOpen":        {setup{store: downStore(), policy: []policy.Option{policy.OnStoreError(policy.FailOpen)}}, keyed("k1", 5), event.Unprotected},
 	} {
 		overAll(t, test.setup, func(t *testing.T, shop *shop, session *mcp.ClientSession) {
 			for range 2 {

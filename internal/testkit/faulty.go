@@ -29,6 +29,13 @@ type Faulty struct {
 	faults map[Method]error
 }
 
+// Failing is a store whose calls of the methods fail.
+func Failing(store storage.Store, err error, methods ...Method) *Faulty {
+	f := &Faulty{Store: store}
+	f.Fail(err, methods...)
+	return f
+}
+
 // Fail makes calls of the methods fail. A nil error repairs them.
 func (f *Faulty) Fail(err error, methods ...Method) {
 	f.mu.Lock()

@@ -173,27 +173,6 @@ func wantPaid(t *testing.T, r Response, replayed bool) {
 // errDown is the error of a store that is down.
 var errDown = errors.New("the store is down")
 
-// downStore fails the calls that are listed.
-type downStore struct {
-	storage.Store
-	acquire, complete atomic.Bool
-}
-
-func (s *downStore) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
-	c := request.Claim()
-	if s.acquire.Load() {
-		return storage.Lease{}, nil, errDown
-	}
-	return s.Store.Acquire(ctx, c)
-}
-
-func (s *downStore) Complete(ctx context.Context, l storage.Lease, r storage.Result) error {
-	if s.complete.Load() {
-		return errDown
-	}
-	return s.Store.Complete(ctx, l, r)
-}
-
 // equalValues reports whether all headers of want are in got.
 func equalValues(got, want http.Header) bool {
 	for name, values := range want {

@@ -141,21 +141,21 @@ func (a *Adapter) limited(t *testing.T) {
 
 // storeDown checks the errors of a store that fails.
 func (a *Adapter) storeDown(t *testing.T) {
-	store := &downStore{Store: memstore.New()}
+	store := &testkit.Faulty{Store: memstore.New()}
 	s := a.newService(t, store, paid)
-	store.acquire.Store(true)
+	store.Fail(errDown, testkit.Acquire)
 	wantProblem(t, s.pay(t, "k"), code.Code_UNAVAILABLE, problem.StoreUnavailable, true)
 	s.wantRuns(t, 0)
-	store.acquire.Store(false)
+	store.Fail(nil, testkit.Acquire)
 
-	store.complete.Store(true) // the response is shown within the lease, and stored later
+	store.Fail(errDown, testkit.Complete) // the response is shown within the lease, and stored later
 	wantPaid(t, s.pay(t, "k"), false)
 	wantPaid(t, s.pay(t, "k"), true)
-	store.complete.Store(false)
+	store.Fail(nil, testkit.Complete)
 	s.wantRuns(t, 1)
 
 	failOpen := a.newService(t, store, paid, policy.OnStoreError(policy.FailOpen))
-	store.acquire.Store(true)
+	store.Fail(errDown, testkit.Acquire)
 	wantPaid(t, failOpen.pay(t, "open"), false)
 	failOpen.wantRuns(t, 1)
 }

@@ -201,7 +201,7 @@ var provocations = map[string]func(t setup) *httptest.ResponseRecorder{
 		return refused
 	},
 	problem.StoreUnavailable: func(t setup) *httptest.ResponseRecorder {
-		return start(t, &brokenStore{Store: memstore.New(), unreachable: true}, core.SharedScope, created).post("k", "{}")
+		return start(t, testkit.Failing(memstore.New(), errors.New("connection refused"), testkit.Acquire), core.SharedScope, created).post("k", "{}")
 	},
 	problem.ShuttingDown: func(t setup) *httptest.ResponseRecorder {
 		p := start(t, memstore.New(), core.SharedScope, created)
@@ -231,18 +231,14 @@ var provocations = map[string]func(t setup) *httptest.ResponseRecorder{
 	},
 }
 
-// brokenStore is an unreachable store, or a store with only abandoned or expired keys.
+// brokenStore is a store with only abandoned or expired keys.
 type brokenStore struct {
 	storage.Store
-	unreachable, abandons, expires bool
+	abandons, expires bool
 }
 
 func (s *brokenStore) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
-	c := request.Claim()
-	if s.unreachable {
-		return storage.Lease{}, nil, errors.New("connection refused")
-	}
-	lease, record, err := s.Store.Acquire(ctx, c)
+	lease, record, err := s.Store.Acquire(ctx, request)
 	if s.abandons && record != nil {
 		record.State, record.LeaseLeft = storage.InProgress, 0
 	}
