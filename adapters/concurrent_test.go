@@ -45,7 +45,7 @@ func rush(t *testing.T, m mounting, requests int, opts ...policy.Option) (*servi
 func TestConcurrentDuplicatesAreTurnedAway(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, inABubble(func(t *testing.T, m mounting) {
-		s, answers := rush(t, m, crowd)
+		s, answers := rush(t, m, 1000)
 		s.ran(1)
 		first := 0
 		for _, answer := range answers {
@@ -57,6 +57,7 @@ func TestConcurrentDuplicatesAreTurnedAway(t *testing.T) {
 			}
 		}
 		testkit.Equal(t, first, 1, "first responses")
+		s.replays(payment("k"))
 	}))
 }
 

@@ -123,23 +123,6 @@ func TestReleasesOfUnusedClaimsAreBounded(t *testing.T) {
 	})
 }
 
-// Case 12: fail-open runs without protection, and an event reports that.
-func TestStoreUnavailableFailOpen(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		store := newFaultyStore()
-		store.set(&store.acquire)(failUnapplied)
-		s := newService(t, store, created, policy.OnStoreError(policy.FailOpen))
-		wantFirst(t, s.post(t.Context(), "k", payment))
-		wantFirst(t, s.post(t.Context(), "k", payment))
-		s.wantRuns(t, 2)
-		s.wantEvent(t, event.Unprotected, 2)
-		if _, guarded := core.LeaseFrom(t.Context()); guarded {
-			t.Error("LeaseFrom returned a lease")
-		}
-	})
-}
-
 // A run without protection has the keys of a guarded one, so that a provider recognizes a retry. It
 // has no lease, and keeps nothing.
 func TestKeysUnderFailOpen(t *testing.T) {

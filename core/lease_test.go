@@ -21,37 +21,6 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// Case 1: one of a thousand requests runs, and the others get 409 with Retry-After.
-func TestThousandConcurrentRequestsRunOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		release := make(chan struct{})
-		s := newService(t, memstore.New(), createdOnce(release))
-		var group sync.WaitGroup
-		var conflicts, firsts atomic.Int64
-		for range 1000 {
-			group.Go(func() {
-				switch w := s.post(t.Context(), "k", payment); w.Code {
-				case http.StatusCreated:
-					firsts.Add(1)
-				case http.StatusConflict:
-					if w.Header().Get("Retry-After") == "1" {
-						conflicts.Add(1)
-					}
-				}
-			})
-		}
-		synctest.Wait()
-		close(release)
-		group.Wait()
-		s.wantRuns(t, 1)
-		if firsts.Load() != 1 || conflicts.Load() != 999 {
-			t.Errorf("%d first responses and %d conflicts", firsts.Load(), conflicts.Load())
-		}
-		wantReplay(t, s.post(t.Context(), "k", payment))
-	})
-}
-
 // Case 1: or duplicates wait and get the response.
 func TestConcurrentRequestsThatWaitGetTheResponse(t *testing.T) {
 	t.Parallel()
