@@ -111,17 +111,13 @@ func TestGoldenRows(t *testing.T) {
 
 func TestLimiterConformance(t *testing.T) {
 	t.Parallel()
-	over(t, servers, func(t *testing.T, s setUp) {
+	over(t, all, func(t *testing.T, s setUp) {
 		open := s.opener(t)
-		storetest.RunLimiter(t, storetest.Config{New: func(t testing.TB) storage.Store { return open(t) }, Unit: unit})
-	})
-}
-
-func TestLimiterConformanceOfSQLite(t *testing.T) {
-	t.Parallel()
-	over(t, inProcess, func(t *testing.T, s setUp) {
-		open := s.opener(t)
-		storetest.RunLimiter(t, storetest.Config{New: func(t testing.TB) storage.Store { return open(t) }, Unit: unit, Wrap: synctest.Test})
+		config := storetest.Config{New: func(t testing.TB) storage.Store { return open(t) }, Unit: unit}
+		if s.start == nil { // it works in the process
+			config.Wrap = synctest.Test
+		}
+		storetest.RunLimiter(t, config)
 	})
 }
 
