@@ -99,7 +99,7 @@ func (versionCommand) Run(out *printer) error {
 
 func versionText() string {
 	version, compiler := versions()
-	return "oncekey " + or(version) + " " + compiler
+	return "oncekey " + cmp.Or(version, "-") + " " + compiler
 }
 
 // versions returns the versions of the command and of Go. The first is empty for a binary

@@ -94,7 +94,7 @@ func (p *printer) records(all *inspector.Records) error {
 		if !one.Expires.IsZero() {
 			kept = span(time.Until(one.Expires))
 		}
-		rows = append(rows, []string{short(one.Record), one.State, or(cmp.Or(one.Endpoint, one.Route)), strconv.FormatUint(one.Attempt, 10), status, ago(one.Created), lease, kept, or(one.Holder)})
+		rows = append(rows, []string{short(one.Record), one.State, cmp.Or(one.Endpoint, one.Route, "-"), strconv.FormatUint(one.Attempt, 10), status, ago(one.Created), lease, kept, cmp.Or(one.Holder, "-")})
 	}
 	if len(all.Records) > 0 {
 		if err := p.table(rows); err != nil {
@@ -120,12 +120,4 @@ func shellWord(text string) string {
 		return text
 	}
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
-}
-
-// or returns a text, or a hyphen for an empty one.
-func or(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
 }

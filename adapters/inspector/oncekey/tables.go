@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strconv"
 	"strings"
 	"time"
 
@@ -195,6 +194,6 @@ func (p *printer) version(before, after int) error {
 		p.line("tables of version %d are now of version %d", before, after)
 		return nil
 	}
-	p.line("tables of version %s, this command knows %d", or(strconv.Itoa(after)), newest)
+	p.line("tables of version %d, this command knows %d", after, newest)
 	return nil
 }

@@ -64,7 +64,7 @@ func play(role string) int {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		return 0
 	case "orphaning": // starts a server and waits to be killed
-		keepServer(&orphaningTest{})
+		keepServer()
 		return 0
 	default:
 		return 64
@@ -110,23 +110,17 @@ func employ() error {
 }
 
 // keepServer starts a server, prints its process number, and never returns.
-func keepServer(t testing.TB) {
+func keepServer() {
 	executable, err := os.Executable()
 	if err != nil {
 		panic(err)
 	}
 	command := exec.CommandContext(context.Background(), executable)
 	command.Env = append(os.Environ(), roleVariable+"=server")
-	process := Start(t, "server", command)
+	process := Start(&Lasting{}, "server", command)
 	fmt.Println("started", process.Pid())
 	select {}
 }
-
-// orphaningTest is the test of a test binary that is killed before its clean-up.
-type orphaningTest struct{ testing.TB }
-
-func (*orphaningTest) Helper()        {}
-func (*orphaningTest) Cleanup(func()) {}
 
 // verdictTest records how a test was ended.
 type verdictTest struct {
