@@ -160,16 +160,16 @@ func TestFullRedis(t *testing.T) {
 func isRefilled(t *testing.T, store *tieredstore.Store, durable *link, keys []string) {
 	t.Helper()
 	var calls []string
-	for start := time.Now(); time.Since(start) < 20*time.Second; pass(t.Context(), 50*time.Millisecond) {
+	if !testkit.Poll(20*time.Second, func() bool {
 		durable.taken()
 		for _, key := range keys {
 			replays(t, store, key, "answer")
 		}
-		if calls = durable.taken(); len(calls) == 0 {
-			return
-		}
+		calls = durable.taken()
+		return len(calls) == 0
+	}) {
+		t.Errorf("the hot tier was not refilled in 20 s: the durable tier still has the calls %v", calls)
 	}
-	t.Errorf("the hot tier was not refilled in 20 s: the durable tier still has the calls %v", calls)
 }
 
 // Case 20: an operator has written to Redis by hand.

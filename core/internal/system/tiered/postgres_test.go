@@ -26,7 +26,10 @@ import (
 // patience is for a busy machine: a test that counts calls must not see a timeout.
 const patience = 10 * time.Second
 
-var win, find, must = testkit.Win, testkit.Find, testkit.Must
+var (
+	win, find, must = testkit.Win, testkit.Find, testkit.Must
+	claim, result   = testkit.TakeOver, testkit.Result
+)
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(postgrestest.Main(m)) }
 
@@ -124,16 +127,6 @@ func TestTransactionInPostgreSQL(t *testing.T) {
 	if _, _, err := store.Acquire(t.Context(), claim("undone")); err == nil {
 		t.Error("Acquire of a key that is not in Redis did without PostgreSQL")
 	}
-}
-
-func claim(key string) storage.Claim {
-	return storage.Claim{
-		Key: key, Token: storage.NewToken(), Fingerprint: "sha256:f", LockTTL: time.Minute, Retain: 10 * time.Hour, TakeOver: true,
-	}
-}
-
-func result(body string) storage.Result {
-	return storage.Result{State: storage.Completed, Status: 201, Body: []byte(body), Retain: time.Hour}
 }
 
 // replays expects that the key has this response.
