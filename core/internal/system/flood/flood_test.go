@@ -84,14 +84,14 @@ func measure(t *testing.T, store testkit.Inspectable, floods bool, options ...co
 		pods = append(pods, pod(t, store, options))
 	}
 	var flooded, refused atomic.Int64
-	ended := make(chan struct{})
+	var ended atomic.Bool
 	var flood sync.WaitGroup
 	for caller := range flooding {
 		if !floods {
 			break
 		}
 		flood.Go(func() {
-			for n := 0; n < enough || !done(ended); n++ {
+			for n := 0; n < enough || !ended.Load(); n++ {
 				flooded.Add(1)
 				if post(t, pods[n%len(pods)], "mallory", fmt.Sprintf("%d-%d", caller, n)) == http.StatusTooManyRequests {
 					refused.Add(1)
@@ -105,19 +105,10 @@ func measure(t *testing.T, store testkit.Inspectable, floods bool, options ...co
 		testkit.Equal(t, post(t, pods[n%len(pods)], "alice", fmt.Sprint(n)), http.StatusCreated, "the status of payment %d", n)
 		took = append(took, time.Since(began))
 	}
-	close(ended)
+	ended.Store(true)
 	flood.Wait()
 	slices.Sort(took)
 	return figures{took[len(took)/2], took[len(took)*99/100], count(t, store), flooded.Load(), refused.Load()}
-}
-
-func done(ended <-chan struct{}) bool {
-	select {
-	case <-ended:
-		return true
-	default:
-		return false
-	}
 }
 
 func pod(t *testing.T, store storage.Store, options []core.Option) http.Handler {

@@ -33,8 +33,6 @@ var databases = []database{
 	overSQL("sqlstore on MariaDB", "mysql", sqlstore.MySQL(), mysqltest.MariaDB.Shared),
 }
 
-const table = `CREATE TABLE transfers (id varchar(40))`
-
 // queries is a repository over pgx.
 type queries struct{ pool *pgxpool.Pool }
 
@@ -56,19 +54,12 @@ func overPool(name string, over func(durable storage.Store) storage.Store) datab
 		tx: func(ctx context.Context) error { _, err := pgstore.Tx(ctx); return err },
 		open: func(t *testing.T) (storage.Store, repository, *sql.DB) {
 			t.Helper()
-			durable, repo, db := openPool(t)
-			return over(durable), repo, db
+			dsn := postgrestest.Shared(t)
+			pool := service.Pool(t, dsn)
+			testkit.Must(t, pgstore.Migrate(t.Context(), pool))
+			return over(pgstore.New(pool)), queries{pool}, openDB(t, "pgx", dsn)
 		},
 	}
-}
-
-func openPool(t *testing.T) (storage.Store, repository, *sql.DB) {
-	t.Helper()
-	dsn := postgrestest.Shared(t)
-	pool := service.Pool(t, dsn)
-	db := openDB(t, "pgx", dsn)
-	testkit.Must(t, pgstore.Migrate(t.Context(), pool))
-	return pgstore.New(pool), queries{pool}, db
 }
 
 // statements is a repository over database/sql.
@@ -108,8 +99,7 @@ func overSQL(name, driver string, dialect sqlstore.Dialect, dsn func(testing.TB)
 func openDB(t *testing.T, driver, dsn string) *sql.DB {
 	t.Helper()
 	db := service.SQL(t, driver, dsn)
-	if _, err := db.ExecContext(t.Context(), table); err != nil {
-		t.Fatal(err)
-	}
+	_, err := db.ExecContext(t.Context(), `CREATE TABLE transfers (id varchar(40))`)
+	testkit.Must(t, err)
 	return db
 }
