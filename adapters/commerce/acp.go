@@ -49,7 +49,7 @@ func checkACP(p *policy.Policy) error {
 	broken.unless(p.OnStoreError == policy.FailClosed, "OnStoreError", p.OnStoreError, "FailClosed: no side effect happens twice (ACP 6.3)")
 	broken.unless(!p.OnAbandoned.Refuses(), "OnAbandoned", p.OnAbandoned, "Reexecute or Recover: a retry after a 5xx is a new request (ACP 6.5)")
 	if recovers := p.OnAbandoned.RecoverFunc() != nil; !p.OnAbandoned.Refuses() {
-		status := keeps(p, http.StatusInternalServerError, 599, recovers)
+		status := keeps(p, http.StatusInternalServerError, recovers)
 		broken.unless(status == 0, "Keep, Uncertain or Classifier", status, "a rule that releases the key after every 5xx (ACP 6.5)")
 	}
 	broken.unless(p.TTL >= 24*time.Hour, "TTL", p.TTL, "at least 24h0m0s (ACP 6.6)")

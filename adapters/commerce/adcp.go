@@ -58,7 +58,7 @@ func checkAdCP(p *policy.Policy) error {
 	broken.unless(slices.Equal(excluded, slices.Sorted(slices.Values(notCompared))), "ExcludeFields", p.ExcludeFields, "the closed list of the profile (AdCP, Payload equivalence)")
 	broken.unless(len(p.IncludeHeaders) == 0, "IncludeHeaders", p.IncludeHeaders, "left out: only the payload counts (AdCP, Payload equivalence)")
 	broken.unless(len(p.RedactFields) == 0, "RedactFields", p.RedactFields, "left out: a replay is the stored response (AdCP, rule 4)")
-	status := keeps(p, http.StatusMultipleChoices, 599, true)
+	status := keeps(p, http.StatusMultipleChoices, true)
 	broken.unless(status == 0, "Keep or Classifier", status, "a rule that keeps only successful responses (AdCP, rule 3)")
 	broken.unless(p.OnStoreError == policy.FailClosed, "OnStoreError", p.OnStoreError, "FailClosed (AdCP, rule 6)")
 	broken.unless(p.TTL >= time.Hour && p.TTL <= 7*24*time.Hour+tolerance, "TTL", p.TTL, "from 1h0m0s to 168h0m0s, and a minute of tolerance (AdCP, rules 6 and 7)")

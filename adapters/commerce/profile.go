@@ -61,10 +61,10 @@ func (c *contradictions) unless(kept bool, field string, value any, want string)
 
 func (c *contradictions) joined() error { return errors.Join(*c...) }
 
-// keeps returns the first status in the range whose response the policy would not release,
+// keeps returns the first status from this one on whose response the policy would not release,
 // or 0. uncertain says that it may leave the key to OnAbandoned.
-func keeps(p *policy.Policy, from, to int, uncertain bool) int {
-	for status := from; status <= to; status++ {
+func keeps(p *policy.Policy, from int, uncertain bool) int {
+	for status := from; status <= 599; status++ {
 		class := p.Classify(failure.Outcome{Status: status})
 		if class == failure.ClassCache || class == failure.ClassUncertain && !uncertain {
 			return status

@@ -39,7 +39,7 @@ func redirectingServer(t *testing.T, steps map[string]int) *redirecting {
 }
 
 // follow sends a request through redirects, and returns the requests that arrived.
-func (s *redirecting) follow(t *testing.T, method, body, key string, check func(*http.Request, []*http.Request) error, opts ...httpclient.Option) []hop {
+func (s *redirecting) follow(t *testing.T, method, body, key string, opts ...httpclient.Option) []hop {
 	t.Helper()
 	var sent io.Reader = http.NoBody
 	if body != "" {
@@ -50,7 +50,7 @@ func (s *redirecting) follow(t *testing.T, method, body, key string, check func(
 	if key != "" {
 		request.Header.Set("Idempotency-Key", key)
 	}
-	client := &http.Client{Transport: transportTo(t, s.Client().Transport, append(opts, quickly())...), CheckRedirect: check}
+	client := &http.Client{Transport: transportTo(t, s.Client().Transport, append(opts, quickly())...)}
 	response, err := client.Do(request)
 	testkit.Must(t, err)
 	response.Body.Close()
@@ -84,7 +84,7 @@ func TestRedirectKeepsTheKeyOfTheSameOperation(t *testing.T) {
 		"302 of GET with a body":    {get, "{}", "mine", map[string]int{"/a": 302}, []bool{true, false}},
 		"307 of GET, without a key": {get, "", "", map[string]int{"/a": 307}, []bool{false, false}},
 	}, func(t *testing.T, row row) {
-		got := redirectingServer(t, row.steps).follow(t, row.method, row.body, row.key, nil)
+		got := redirectingServer(t, row.steps).follow(t, row.method, row.body, row.key)
 		if len(got) != len(row.kept) {
 			t.Fatalf("%d requests arrived, want %d: %+v", len(got), len(row.kept), got)
 		}
@@ -103,7 +103,7 @@ func TestRedirectKeepsTheKeyOfTheSameOperation(t *testing.T) {
 func TestRedirectToAnotherOperationGetsItsOwnKey(t *testing.T) {
 	t.Parallel()
 	got := redirectingServer(t, map[string]int{"/a": 303}).
-		follow(t, http.MethodPost, "{}", "mine", nil, httpclient.Methods("POST", "GET"))
+		follow(t, http.MethodPost, "{}", "mine", httpclient.Methods("POST", "GET"))
 	if len(got) != 2 || got[0].key != "mine" || !uuidV7.MatchString(got[1].key) {
 		t.Errorf("got %+v, want another key for the second request", got)
 	}
