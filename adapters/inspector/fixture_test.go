@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -209,37 +208,35 @@ func (s *service) changedForm(key, found string) url.Values {
 
 // brokenStore is a store whose reads fail.
 type brokenStore struct {
-	*memstore.Store
-	err        error
-	incomplete bool // results and renewals are not taken
+	*testkit.Faulty
+	storage.Inspector
+	err error
 }
 
-func (b *brokenStore) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) error {
-	if b.incomplete {
-		return errUnreachable
-	}
-	return b.Store.Extend(ctx, l, ttl)
+func newBrokenStore(err error) *brokenStore {
+	store := memstore.New()
+	return &brokenStore{&testkit.Faulty{Store: store}, store, err}
 }
 
-func (b *brokenStore) Complete(ctx context.Context, l storage.Lease, r storage.Result) error {
-	if b.incomplete {
-		return errUnreachable
-	}
-	return b.Store.Complete(ctx, l, r)
+// newIncompleteStore takes no results and no renewals.
+func newIncompleteStore() *brokenStore {
+	store := newBrokenStore(nil)
+	store.Fail(errUnreachable, testkit.Extend, testkit.Complete)
+	return store
 }
 
 func (b *brokenStore) Lookup(ctx context.Context, key string) (*storage.Record, error) {
 	if b.err != nil {
 		return nil, b.err
 	}
-	return b.Store.Lookup(ctx, key)
+	return b.Inspector.Lookup(ctx, key)
 }
 
 func (b *brokenStore) List(ctx context.Context, f storage.Filter, p storage.Page) (storage.Listing, error) {
 	if b.err != nil {
 		return storage.Listing{}, b.err
 	}
-	return b.Store.List(ctx, f, p)
+	return b.Inspector.List(ctx, f, p)
 }
 
 func (b *brokenStore) Check(context.Context) error { return b.err }

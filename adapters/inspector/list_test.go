@@ -166,7 +166,7 @@ func TestEmptyListsSayWhy(t *testing.T) {
 
 func TestWrongFiltersAreNamed(t *testing.T) {
 	t.Parallel()
-	s := newService(t, &brokenStore{Store: memstore.New()})
+	s := newService(t, newBrokenStore(nil))
 	for query, field := range map[string]string{
 		"state=gone": "state", "older=soon": "older", "older=-1s": "older", "limit=0": "limit", "limit=1001": "limit", "look=x": "look", "within=1h": "within", "within=0s": "within", "cursor=zzz": "cursor",
 	} {

@@ -207,9 +207,9 @@ func TestDoctor(t *testing.T) {
 		storage.Store
 	}{memstore.New(), memstore.New()})
 	plain.wantPage(plain.get("/doctor"), http.StatusOK, "skipped", "ready to serve")
-	s := newService(t, &brokenStore{Store: memstore.New()})
+	s := newService(t, newBrokenStore(nil))
 	s.wantPage(s.get("/doctor"), http.StatusOK, "3 checks: 1 to mend, 0 to look at", "eviction policy", "Set noeviction.", `<span class="state bad">mend</span>`)
-	broken := newService(t, &brokenStore{Store: memstore.New(), err: errUnreachable})
+	broken := newService(t, newBrokenStore(errUnreachable))
 	doctor := read[inspector.Doctor](s, broken.get("/doctor", acceptsJSON...), http.StatusOK)
 	if doctor.Mend != 2 || doctor.Findings[0].Grade != "mend" || !strings.Contains(doctor.Findings[0].Seen, "connection refused") {
 		t.Errorf("the findings are %+v", doctor)
@@ -218,7 +218,7 @@ func TestDoctor(t *testing.T) {
 
 func TestStoreUnreachable(t *testing.T) {
 	t.Parallel()
-	s := newService(t, &brokenStore{Store: memstore.New(), err: errUnreachable})
+	s := newService(t, newBrokenStore(errUnreachable))
 	for _, w := range []string{"/", "/records/" + s.id("k1")} {
 		s.wantPage(s.get(w), http.StatusServiceUnavailable, "The store has failed", "connection refused", "2 respond with 503 meanwhile", "Try again")
 	}
@@ -226,7 +226,7 @@ func TestStoreUnreachable(t *testing.T) {
 	s.wantPage(s.get("/running"), http.StatusOK, "This process is not ready")
 	fault := read[inspector.Fault](s, s.get("/", acceptsJSON...), http.StatusServiceUnavailable)
 	testkit.Equal(t, fault.Cause, errUnreachable.Error(), "the fault is %+v", fault)
-	forbidden := newService(t, &brokenStore{Store: memstore.New(), err: storage.ErrStoreForbidden})
+	forbidden := newService(t, newBrokenStore(storage.ErrStoreForbidden))
 	forbidden.wantPage(forbidden.get("/"), http.StatusServiceUnavailable, "The store refuses this process", "If requests need it too, guarded routes respond with 503", "Give this process the right")
 }
 
@@ -235,7 +235,7 @@ func TestUnreadableRecords(t *testing.T) {
 	for err, title := range map[error]string{
 		storage.ErrCorruptRecord: "This program cannot read the record", storage.ErrUnreadable: "The record cannot be read at the moment",
 	} {
-		s := newService(t, &brokenStore{Store: memstore.New(), err: err})
+		s := newService(t, newBrokenStore(err))
 		s.wantPage(s.get("/records/"+s.id("k1")), http.StatusBadGateway, title)
 	}
 }
@@ -243,7 +243,7 @@ func TestUnreadableRecords(t *testing.T) {
 // A response that the store does not take is not settled by hand: this process has it.
 func TestWaitingResponse(t *testing.T) {
 	t.Parallel()
-	store := &brokenStore{Store: memstore.New(), incomplete: true}
+	store := newIncompleteStore()
 	s := newService(t, store)
 	s.pay("k1", "")
 	record := s.recordOf("k1")
@@ -260,7 +260,7 @@ func TestWaitingResponse(t *testing.T) {
 func TestWaitingResponseWithoutALease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newService(t, &brokenStore{Store: memstore.New(), incomplete: true})
+		s := newService(t, newIncompleteStore())
 		s.pay("k1", "")
 		time.Sleep(time.Minute) //nolint:forbidigo // the bubble's clock, not the machine's
 		record := s.recordOf("k1")

@@ -69,6 +69,21 @@ func replays(t *testing.T, store storage.Store, key, body string) {
 	}
 }
 
+// edited is a durable tier whose records a test changes on their way.
+type edited struct {
+	*link
+	edit func(*storage.Record)
+}
+
+func (s edited) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
+	lease, record, err := s.link.Acquire(ctx, request)
+	if record != nil {
+		record = new(*record)
+		s.edit(record)
+	}
+	return lease, record, err
+}
+
 // pass lets time pass, in a bubble without taking any.
 func pass(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)

@@ -89,24 +89,14 @@ func TestRefillHasItsOriginAndTimes(t *testing.T) {
 	}
 }
 
-// ageless is a durable tier that knows no origins and times.
-type ageless struct{ *link }
-
-func (s ageless) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
-	lease, record, err := s.link.Acquire(ctx, request.Claim())
-	if record != nil {
-		old := *record
-		old.Origin, old.Created, old.Finished, old.Expires = storage.Origin{}, time.Time{}, time.Time{}, time.Time{}
-		record = &old
-	}
-	return lease, record, err
-}
-
 // Times that the durable tier does not know are unknown after a refill too.
 func TestRefillWithoutTimes(t *testing.T) {
 	t.Parallel()
 	s := newTiers()
-	s.Store = tieredstore.New(s.hot, ageless{s.durable}, tieredstore.Logger(silent))
+	ageless := edited{s.durable, func(r *storage.Record) {
+		r.Origin, r.Created, r.Finished, r.Expires = storage.Origin{}, time.Time{}, time.Time{}, time.Time{}
+	}}
+	s.Store = tieredstore.New(s.hot, ageless, tieredstore.Logger(silent))
 	finish(t, s, "key", "answer")
 	s.hot.server.flush()
 	find(t, s, claim("key"))

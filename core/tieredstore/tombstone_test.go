@@ -200,29 +200,14 @@ func TestStepsAreTheDurableTiers(t *testing.T) {
 	})
 }
 
-// skewed is a durable tier whose clock is ahead of this process's clock, or behind.
-type skewed struct {
-	*link
-	ahead time.Duration
-}
-
-func (s skewed) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
-	lease, record, err := s.link.Acquire(ctx, request.Claim())
-	if record != nil {
-		there := *record
-		there.Expires = record.Expires.Add(s.ahead)
-		record = &there
-	}
-	return lease, record, err
-}
-
 // When the clocks disagree, a refill is late by at most RefillFor, or is left out.
 func TestRefillWhenClocksDisagree(t *testing.T) {
 	t.Parallel()
 	for ahead, fills := range map[time.Duration]bool{time.Hour: true, -time.Hour: false} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newTiers()
-			s.Store = tieredstore.New(s.hot, skewed{s.durable, ahead}, tieredstore.Logger(silent), tieredstore.RefillFor(time.Minute))
+			skewed := edited{s.durable, func(r *storage.Record) { r.Expires = r.Expires.Add(ahead) }} // by its clock
+			s.Store = tieredstore.New(s.hot, skewed, tieredstore.Logger(silent), tieredstore.RefillFor(time.Minute))
 			finishRemembered(t, s, "key")
 			s.hot.server.flush()
 			pass(t.Context(), time.Hour-time.Second)
