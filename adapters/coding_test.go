@@ -185,8 +185,7 @@ func TestStatusThatGoesWithoutSaying(t *testing.T) {
 		"NoRoute": r,
 	} {
 		for range 2 {
-			w := httptest.NewRecorder()
-			handler.ServeHTTP(w, post("/pages", name, ""))
+			w := testkit.Serve(handler, post("/pages", name, ""))
 			if w.Code != http.StatusOK || w.Body.String() != "<html>" || name == "typing" && w.Result().Header.Get("Content-Type") != "text/html; charset=utf-8" {
 				t.Errorf("%s: got %d %v %q", name, w.Code, w.Result().Header, w.Body)
 			}

@@ -45,8 +45,7 @@ func (s *tailing) ask(query, accept string) (code int, shown Tail) {
 	s.Helper()
 	r := httptest.NewRequest(http.MethodGet, "/events"+query, nil)
 	r.Header.Set("Accept", accept)
-	w := httptest.NewRecorder()
-	s.page.ServeHTTP(w, r)
+	w := testkit.Serve(s.page, r)
 	if w.Code == http.StatusOK {
 		if err := json.Unmarshal(w.Body.Bytes(), &shown); err != nil {
 			s.Error(err)

@@ -165,9 +165,7 @@ func (s *service) call(method, path string, form url.Values, header ...string) *
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
-	w := httptest.NewRecorder()
-	s.mux.ServeHTTP(w, r)
-	return w
+	return testkit.Serve(s.mux, r)
 }
 
 var acceptsJSON = []string{"Accept", "application/json"}

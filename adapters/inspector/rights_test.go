@@ -133,8 +133,7 @@ func TestLinksAreRelative(t *testing.T) {
 	for len(left) > 0 {
 		address := left[0]
 		left = left[1:]
-		w := httptest.NewRecorder()
-		s.mux.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, address, http.NoBody))
+		w := testkit.Serve(s.mux, httptest.NewRequestWithContext(t.Context(), http.MethodGet, address, http.NoBody))
 		if w.Code >= http.StatusBadRequest && !strings.Contains(address, "/find") && !strings.Contains(address, "settle") && !strings.Contains(address, "forget") && !strings.Contains(address, "reveal") {
 			t.Errorf("%s is %d", address, w.Code)
 		}

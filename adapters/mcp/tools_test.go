@@ -174,8 +174,7 @@ func TestTokenScope(t *testing.T) {
 	for user, want := range map[string]int{"alice": http.StatusCreated, "nobody": http.StatusUnauthorized} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/payments", nil)
 		r.Header = http.Header{"Authorization": {"Bearer " + user}, "Idempotency-Key": {"k"}}
-		w := httptest.NewRecorder()
-		mux.ServeHTTP(w, r)
+		w := testkit.Serve(mux, r)
 		if w.Code != want {
 			t.Errorf("%s got %d over HTTP, want %d: %s", user, w.Code, want, w.Body)
 		}
