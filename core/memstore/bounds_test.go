@@ -289,17 +289,6 @@ func TestBytesAreReleased(t *testing.T) {
 	})
 }
 
-func TestOddKeys(t *testing.T) {
-	t.Parallel()
-	store := memstore.New()
-	for _, key := range []string{"", "k", "\x00\xff", strings.Repeat("long", 1000)} {
-		c := claim(0)
-		c.Key = key
-		win(t, store, c)
-	}
-	testkit.Equal(t, store.Len(), 4, "records")
-}
-
 func TestOptionsRefuseNonsense(t *testing.T) {
 	t.Parallel()
 	testkit.PanicsWith(t, func() { memstore.MaxRecords(0) }, "MaxRecords(0)")

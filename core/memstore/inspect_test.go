@@ -82,13 +82,13 @@ func TestListRefusesCursors(t *testing.T) {
 func TestListOfOddKeys(t *testing.T) {
 	t.Parallel()
 	store := memstore.New()
-	keys := []string{"", "k", "\x00\xff", "\xff"}
+	keys := []string{"", "k", "\x00\xff", "\xff", strings.Repeat("long", 1000)}
 	for _, key := range keys {
 		c := claim(0)
 		c.Key = key
 		win(t, store, c)
 	}
-	for _, limit := range []int{1, 3, 4, 1000} {
+	for _, limit := range []int{1, 3, 5, 1000} {
 		testkit.Equal(t, len(listAll(t, store, storage.InProgress, limit)), len(keys), "records in pages of %d", limit)
 	}
 }
