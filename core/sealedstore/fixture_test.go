@@ -71,32 +71,26 @@ func opaque() error { return errOpaque }
 
 // edited is a store whose finished records come out changed.
 type edited struct {
-	inspected
+	testkit.Inspectable
 	edit func(*storage.Record)
-}
-
-// inspected is a store with records that a test can look up, such as memstore.
-type inspected interface {
-	storage.Store
-	storage.Inspector
 }
 
 func (e *edited) changed(r *storage.Record) *storage.Record {
 	if r == nil || r.State == storage.InProgress || e.edit == nil {
 		return r
 	}
-	changed := *r // which is shared
-	e.edit(&changed)
-	return &changed
+	r = new(*r) // which is shared
+	e.edit(r)
+	return r
 }
 
 func (e *edited) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
-	l, r, err := e.inspected.Acquire(ctx, request.Claim())
+	l, r, err := e.Inspectable.Acquire(ctx, request.Claim())
 	return l, e.changed(r), err
 }
 
 func (e *edited) Lookup(ctx context.Context, key string) (*storage.Record, error) {
-	r, err := e.inspected.Lookup(ctx, key)
+	r, err := e.Inspectable.Lookup(ctx, key)
 	return e.changed(r), err
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/sealedstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 	"github.com/oncekey/oncekey/internal/testkit/golden"
 )
 
@@ -18,7 +19,7 @@ type goldenRecord struct {
 
 // holding is a store that finds one record.
 type holding struct {
-	inspected
+	testkit.Inspectable
 	record storage.Record
 }
 

@@ -110,7 +110,7 @@ func TestChangedRecordIsCorrupt(t *testing.T) {
 		"a sealed running record":    func(r, _ *storage.Record) { r.State = storage.InProgress },
 		"a running record with text": func(r, _ *storage.Record) { r.State, r.Header = storage.InProgress, nil },
 	}, func(t *testing.T, edit func(r, other *storage.Record)) {
-		next := &edited{inspected: memstore.New()}
+		next := &edited{Inspectable: memstore.New()}
 		store := sealedstore.New(next, newGCM(1))
 		finish(t, store, "key", result(storage.Completed))
 		finish(t, store, "other", result(storage.Completed))
@@ -143,7 +143,7 @@ func TestChangedUnreplayableRecordIsCorrupt(t *testing.T) {
 			r.Body, r.Sketch = r.Sketch[len("sealed 1\n"):], nil
 		},
 	}, func(t *testing.T, edit func(r, other *storage.Record)) {
-		next := &edited{inspected: memstore.New()}
+		next := &edited{Inspectable: memstore.New()}
 		store := sealedstore.New(next, newGCM(1))
 		finish(t, store, "key", result(storage.Unreplayable))
 		finish(t, store, "other", result(storage.Unreplayable))
@@ -161,7 +161,7 @@ func TestChangedUnreplayableRecordIsCorrupt(t *testing.T) {
 // keeps a response apart where a policy has Remember, and may evict it.
 func TestLostResponseIsNotReplayable(t *testing.T) {
 	t.Parallel()
-	next := &edited{inspected: memstore.New(), edit: func(r *storage.Record) { r.State, r.Header, r.Body = storage.Unreplayable, nil, nil }}
+	next := &edited{Inspectable: memstore.New(), edit: func(r *storage.Record) { r.State, r.Header, r.Body = storage.Unreplayable, nil, nil }}
 	store := sealedstore.New(next, newGCM(1))
 	finish(t, store, "key", result(storage.Completed))
 	if r := find(t, store, claim("key")); r.State != storage.Unreplayable || r.Status != 201 {

@@ -77,7 +77,7 @@ type matrix struct {
 	part
 
 	t     *testing.T
-	store inspected
+	store testkit.Inspectable
 }
 
 // start starts a child.

@@ -18,7 +18,6 @@ import (
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/sealedstore"
 	"github.com/oncekey/oncekey/core/sqlstore"
-	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/tieredstore"
 	"github.com/oncekey/oncekey/internal/testkit"
 	mysqltest "github.com/oncekey/oncekey/internal/testkit/mysql"
@@ -26,12 +25,6 @@ import (
 	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
 )
-
-// inspected is the part of the stores that the tests need.
-type inspected interface {
-	storage.Store
-	storage.Inspector
-}
 
 // place says where the records are. A child gets it as JSON.
 type place struct{ Store, Redis, Database string }
@@ -52,7 +45,7 @@ var places = map[string]func(t *testing.T) place{
 }
 
 // open connects to the store. The tables exist already, or migrates is true.
-func (p place) open(ctx context.Context, migrates bool) (store inspected, closes func(), err error) {
+func (p place) open(ctx context.Context, migrates bool) (store testkit.Inspectable, closes func(), err error) {
 	switch p.Store {
 	case "redis", "sealed":
 		client := redis.NewClient(&redis.Options{Addr: p.Redis})
@@ -71,7 +64,7 @@ func (p place) open(ctx context.Context, migrates bool) (store inspected, closes
 	return nil, nil, fmt.Errorf("the store is %q, which is none of the table's", p.Store)
 }
 
-func (p place) openPostgres(ctx context.Context, migrates bool) (inspected, func(), error) {
+func (p place) openPostgres(ctx context.Context, migrates bool) (testkit.Inspectable, func(), error) {
 	pool, err := pgxpool.New(ctx, p.Database)
 	if err == nil && migrates {
 		err = pgstore.Migrate(ctx, pool)
@@ -83,7 +76,7 @@ func (p place) openPostgres(ctx context.Context, migrates bool) (inspected, func
 	return tieredstore.New(redisstore.New(client), pgstore.New(pool)), func() { _ = client.Close(); pool.Close() }, nil
 }
 
-func (p place) openSQL(ctx context.Context, driver string, dialect sqlstore.Dialect, migrates bool) (inspected, func(), error) {
+func (p place) openSQL(ctx context.Context, driver string, dialect sqlstore.Dialect, migrates bool) (testkit.Inspectable, func(), error) {
 	db, err := sql.Open(driver, p.Database)
 	if err == nil && migrates {
 		err = sqlstore.Migrate(ctx, db, dialect)
