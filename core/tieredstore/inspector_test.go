@@ -121,40 +121,6 @@ func TestForgetFails(t *testing.T) {
 	}
 }
 
-// Case 18: the hot tier has a response that the durable tier does not have any more.
-func TestWrongResponseIsReplaced(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newTiers()
-		finish(t, s, "key", "old")
-		s.durable.server.flush()
-		s.hot.set(refuse) // so that no caller gets the old response, and the key runs
-		lease := win(t, s, claim("key"))
-		s.hot.set(nil)
-		must(t, s.Complete(t.Context(), lease, result("new")))
-		replays(t, s, "key", "new")
-		pass(t.Context(), 2*time.Minute)
-		s.durable.taken()
-		replays(t, s, "key", "new")
-		if len(s.durable.taken()) == 0 {
-			t.Error("the response that replaced another was kept for more than RefillFor")
-		}
-	})
-}
-
-// The same response to a request with other members is another record.
-func TestWrongSketchIsReplaced(t *testing.T) {
-	t.Parallel()
-	s := newTiers()
-	lease := win(t, s, claim("key"))
-	s.hot.server.flush()
-	wrong := result("answer")
-	wrong.Sketch = nil
-	must(t, s.hot.Complete(t.Context(), storage.Lease{Claim: claim("key"), Attempt: 1}, wrong))
-	must(t, s.Complete(t.Context(), lease, result("answer")))
-	replays(t, s.hot, "key", "answer")
-}
-
 // The record in the hot tier may also be right, or a claim, or unreadable.
 func TestOtherRecordsStand(t *testing.T) {
 	t.Parallel()

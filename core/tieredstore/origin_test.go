@@ -105,9 +105,10 @@ func TestRefillWithoutTimes(t *testing.T) {
 	}
 }
 
-// A response replaces an older one of the key, in whatever it differs. It is kept for a short
-// time only. Its end is not the record's end, and so unknown.
-func TestReplacedResponseHasNoTimes(t *testing.T) {
+// Case 18: the hot tier has a response that the durable tier does not have any more. The new one
+// replaces it, in whatever it differs, and is kept for a short time only. Its end is not the
+// record's end, and so unknown.
+func TestReplacedResponse(t *testing.T) {
 	t.Parallel()
 	testkit.EachInBubble(t, map[string]func(*storage.Result){
 		"body":   func(r *storage.Result) { r.Body = []byte("new") },
@@ -119,7 +120,7 @@ func TestReplacedResponseHasNoTimes(t *testing.T) {
 		s := newTiers()
 		finish(t, s, "key", "old")
 		s.durable.server.flush()
-		s.hot.set(refuse)
+		s.hot.set(refuse) // so that no caller gets the old response, and the key runs
 		lease := win(t, s, from(origin))
 		s.hot.set(nil)
 		res := result("old")
@@ -128,6 +129,10 @@ func TestReplacedResponseHasNoTimes(t *testing.T) {
 		if r := s.replay(t); r.State != res.State || r.Status != res.Status || !bytes.Equal(r.Body, res.Body) || !bytes.Equal(r.Sketch, res.Sketch) ||
 			!slices.Equal(r.Header, res.Header) || r.Origin != origin || !r.Expires.IsZero() {
 			t.Errorf("the record is %+v, want the new response without an end", r)
+		}
+		pass(t.Context(), 2*time.Minute)
+		if find(t, s, claim("key")); len(s.durable.taken()) == 0 {
+			t.Error("the response that replaced another was kept for more than RefillFor")
 		}
 	})
 }
