@@ -69,14 +69,14 @@ var errOpaque = errors.New("aead_factory: decryption failed")
 
 func opaque() error { return errOpaque }
 
-// edited is a store whose finished records come out changed.
+// edited is a store whose finished records, and whose steps, come out changed.
 type edited struct {
 	testkit.Inspectable
 	edit func(*storage.Record)
 }
 
 func (e *edited) changed(r *storage.Record) *storage.Record {
-	if r == nil || r.State == storage.InProgress || e.edit == nil {
+	if r == nil || r.State == storage.InProgress && r.Steps == "" || e.edit == nil {
 		return r
 	}
 	r = new(*r) // which is shared
@@ -86,6 +86,9 @@ func (e *edited) changed(r *storage.Record) *storage.Record {
 
 func (e *edited) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
 	l, r, err := e.Inspectable.Acquire(ctx, request.Claim())
+	if l.Steps != "" {
+		l.Steps = e.changed(&storage.Record{Steps: l.Steps}).Steps
+	}
 	return l, e.changed(r), err
 }
 

@@ -31,7 +31,7 @@ func TestLimiterConformance(t *testing.T) {
 		New:  func(testing.TB) storage.Store { return sealedstore.New(memstore.New(), newGCM(1)) },
 		Wrap: synctest.Test,
 	})
-	if next := (struct{ storage.Store }{memstore.New()}); storage.Limits(sealedstore.New(next, newGCM(1))) {
+	if storage.Limits(sealedstore.New(bare{memstore.New()}, newGCM(1))) {
 		t.Error("a seal over a store that does not count says that it counts")
 	}
 }

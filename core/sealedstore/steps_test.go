@@ -168,36 +168,8 @@ func TestLengthsOfSealedSteps(t *testing.T) {
 	}
 }
 
-// rewritten is a store whose steps come out changed.
-type rewritten struct {
-	*memstore.Store
-	edit func(steps string) string
-}
-
-func (s *rewritten) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
-	lease, found, err := s.Store.Acquire(ctx, request.Claim())
-	if lease.Steps != "" {
-		lease.Steps = s.edit(lease.Steps)
-	}
-	return lease, s.changed(found), err
-}
-
-func (s *rewritten) Lookup(ctx context.Context, key string) (*storage.Record, error) {
-	found, err := s.Store.Lookup(ctx, key)
-	return s.changed(found), err
-}
-
-func (s *rewritten) changed(found *storage.Record) *storage.Record {
-	if found == nil || found.Steps == "" {
-		return found
-	}
-	changed := *found
-	changed.Steps = s.edit(found.Steps)
-	return &changed
-}
-
 // refusesSteps expects an error from Acquire and Lookup, and a key that stays abandoned.
-func refusesSteps(t *testing.T, store *sealedstore.Store, next *memstore.Store, c storage.Claim, want, not error) {
+func refusesSteps(t *testing.T, store *sealedstore.Store, next storage.Store, c storage.Claim, want, not error) {
 	t.Helper()
 	refuses(t, store, c.Key, want, not)
 	lease, found, err := store.Acquire(t.Context(), takeOver(c))
@@ -234,15 +206,15 @@ func TestChangedStepsAreCorrupt(t *testing.T) {
 		"of a later version":      func(s string) string { return "sealed 2\n" + s[9:] },
 		"with text after the end": func(s string) string { return s + "\n{}" },
 	}, func(t *testing.T, edit func(string) string) {
-		next := &rewritten{memstore.New(), func(s string) string { return s }}
+		next := &edited{Inspectable: memstore.New()}
 		store := sealedstore.New(next, newGCM(1))
 		c := claim("key")
 		leave(t, store, c, plainSteps)
 		if r := find(t, store, claim("key")); r.Steps != plainSteps {
 			t.Fatalf("unchanged they are %q", r.Steps)
 		}
-		next.edit = edit
-		refusesSteps(t, store, next.Store, c, storage.ErrCorruptRecord, storage.ErrUnreadable)
+		next.edit = func(r *storage.Record) { r.Steps = edit(r.Steps) }
+		refusesSteps(t, store, next.Inspectable, c, storage.ErrCorruptRecord, storage.ErrUnreadable)
 	})
 }
 
@@ -273,10 +245,10 @@ func TestStepsOfRequestsWithoutDigests(t *testing.T) {
 	leave(t, sealedstore.New(earlier, newGCM(1)), c, plainSteps)
 	swapped, err := earlier.Lookup(t.Context(), "key")
 	must(t, err)
-	next := &rewritten{memstore.New(), func(string) string { return swapped.Steps }}
+	next := &edited{memstore.New(), func(r *storage.Record) { r.Steps = swapped.Steps }}
 	c.Token, c.Fingerprint = storage.NewToken(), "sha256:g"
-	leave(t, sealedstore.New(next.Store, newGCM(1)), c, plainSteps)
-	refusesSteps(t, sealedstore.New(next, newGCM(1)), next.Store, c, storage.ErrCorruptRecord, storage.ErrUnreadable)
+	leave(t, sealedstore.New(next.Inspectable, newGCM(1)), c, plainSteps)
+	refusesSteps(t, sealedstore.New(next, newGCM(1)), next.Inspectable, c, storage.ErrCorruptRecord, storage.ErrUnreadable)
 }
 
 // Without the key the take-over is refused, and later it works.
