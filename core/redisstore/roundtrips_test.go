@@ -55,6 +55,13 @@ func expectRoundTrips(t *testing.T, rdb *redis.Client, claiming int32, options .
 	trips.Store(0)
 	must(t, store.Release(t.Context(), released))
 	trips.expect(t, "releasing", 1)
+
+	for _, key := range []string{"warm take-over", "take-over"} {
+		abandoned(t, store, key)
+		trips.Store(0)
+		winAttempt(t, store, takeOver(key), 2, true)
+	}
+	trips.expect(t, "taking over", 3)
 }
 
 // The usual settlement has two commands in its script, in each attempt: compare, and write.
@@ -91,30 +98,6 @@ func TestFirstRoundTripsOfAProcess(t *testing.T) {
 	testkit.Equal(t, trips.Swap(0), 2, "round trips of the first look at a key in progress")
 	must(t, store.Complete(t.Context(), lease, result("answer")))
 	testkit.Equal(t, trips.Swap(0), 1, "round trips of the first response")
-}
-
-func TestTakingOverTakesThreeRoundTrips(t *testing.T) {
-	t.Parallel()
-	t.Run("alone", func(t *testing.T) {
-		t.Parallel()
-		takesOverInThreeRoundTrips(t, connect(t, redistest.Start(t), nil))
-	})
-	t.Run("with replicas", func(t *testing.T) {
-		t.Parallel()
-		takesOverInThreeRoundTrips(t, startReplicated(t).rdb, redisstore.WaitReplicas(1, late))
-	})
-}
-
-func takesOverInThreeRoundTrips(t *testing.T, rdb *redis.Client, options ...redisstore.Option) {
-	t.Helper()
-	trips := countTrips(rdb)
-	store := redisstore.New(rdb, options...)
-	for _, key := range []string{"warm", "key"} {
-		abandoned(t, store, key)
-		trips.Store(0)
-		winAttempt(t, store, takeOver(key), 2, true)
-	}
-	testkit.Equal(t, trips.Load(), 3, "round trips of taking over")
 }
 
 // countTrips counts the store's round trips, except connecting and reading settings.
