@@ -1,8 +1,7 @@
 package sqlrows
 
 import (
-	"encoding/hex"
-	"strings"
+	"crypto/sha256"
 
 	"github.com/tidwall/gjson"
 
@@ -10,28 +9,20 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// hashPrefix begins a fingerprint of package fingerprint. A hash in hex follows.
-const hashPrefix = "sha256:"
-
 // packed is the first byte of a fingerprint that is kept as its hash alone. No text in
 // UTF-8 begins with it.
 const packed = 0xff
 
 func packFingerprint(fingerprint string) []byte {
-	const size = 32
-	if digits, is := strings.CutPrefix(fingerprint, hashPrefix); is && len(digits) == 2*size && digits == strings.ToLower(digits) {
-		hash := make([]byte, 1+size)
-		hash[0] = packed
-		if _, err := hex.Decode(hash[1:], []byte(digits)); err == nil {
-			return hash
-		}
+	if hash, is := records.RawFingerprint(fingerprint); is {
+		return append([]byte{packed}, hash[:]...)
 	}
 	return []byte(fingerprint)
 }
 
 func unpackFingerprint(kept []byte) string {
-	if len(kept) > 0 && kept[0] == packed {
-		return hashPrefix + hex.EncodeToString(kept[1:])
+	if len(kept) == 1+sha256.Size && kept[0] == packed {
+		return records.SpellFingerprint((*[sha256.Size]byte)(kept[1:]))
 	}
 	return string(kept)
 }
