@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	win, must           = testkit.Win, testkit.Must
+	win, find, must     = testkit.Win, testkit.Find, testkit.Must
 	winAttempt, refused = testkit.WinAttempt, testkit.Refused
 	listAll             = testkit.ListAll
 )
@@ -60,9 +60,7 @@ func TestFullStore(t *testing.T) {
 		must(t, store.Extend(t.Context(), running, time.Minute))
 		refuse("")
 		for n, state := range map[int]storage.State{1: storage.InProgress, 2: storage.Completed} {
-			if _, r, err := store.Acquire(t.Context(), claim(n)); err != nil || r == nil || r.State != state {
-				t.Errorf("key %d holds %+v (%v), want it %s", n, r, err, state)
-			}
+			testkit.Equal(t, find(t, store, claim(n)).State, state, "the state of key %d", n)
 		}
 		must(t, store.Release(t.Context(), running))
 		testkit.Equal(t, store.Len(), 1, "records")
@@ -98,16 +96,10 @@ func TestCacheForgetsRatherThanRefuse(t *testing.T) {
 	if held := store.Len(); held < 20 {
 		t.Errorf("it holds %d records, want about as many as it may", held)
 	}
-	if _, record, err := store.Acquire(t.Context(), claim(999)); err != nil || record == nil || record.State != storage.Completed {
-		t.Errorf("the last key has %+v, %v, want its response", record, err)
-	}
-	if _, record, err := store.Acquire(t.Context(), claim(0)); err != nil || record != nil {
-		t.Errorf("the first key has %+v, %v, want it forgotten", record, err)
-	}
+	testkit.Equal(t, find(t, store, claim(999)).State, storage.Completed, "the state of the last key")
+	win(t, store, claim(0))                                  // the first key is forgotten
 	must(t, store.Extend(t.Context(), running, time.Minute)) // a running record is not dropped
-	if _, record, err := store.Acquire(t.Context(), claim(-1)); err != nil || record == nil || record.State != storage.InProgress {
-		t.Errorf("the running key has %+v, %v, want it in progress", record, err)
-	}
+	testkit.Equal(t, find(t, store, claim(-1)).State, storage.InProgress, "the state of the running key")
 }
 
 // Running records fill a cache as they fill any store.

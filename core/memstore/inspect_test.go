@@ -6,8 +6,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/storage"
@@ -107,14 +105,4 @@ func TestForgetMakesSpace(t *testing.T) {
 		}
 	}
 	testkit.Equal(t, store.Len(), 0, "records")
-}
-
-func TestExpiredRecordsAreNotListed(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		store := memstore.New()
-		win(t, store, claim(1))
-		<-time.After(time.Hour)
-		testkit.Equal(t, len(listAll(t, store, storage.InProgress, 10)), 0, "listed records")
-	})
 }
