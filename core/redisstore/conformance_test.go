@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 // Case 49: the store needs exactly the documented rights to keep the contract.
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	rights, _, _, _ := documentedRights(t)
+	rights := documentedLines(t)[0]
 	server := redistest.Start(t)
 	admin := connect(t, server, nil)
 	must(t, admin.Do(t.Context(), rights...).Err())

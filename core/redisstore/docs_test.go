@@ -15,15 +15,8 @@ import (
 	redistest "github.com/oncekey/oncekey/internal/testkit/redis"
 )
 
-// documentedRights are the lines of docs/redis.md that set a user's rights: the line
-// for each service, and the lines for WaitReplicas, for Cluster and for the warning.
-func documentedRights(t *testing.T) (service, replicas, cluster, warning []any) {
-	t.Helper()
-	lines := documentedLines(t)
-	return lines[0], lines[1], lines[2], lines[3]
-}
-
-// documentedLines are those of documentedRights, and the lines for core.WithScopeLimit and for a client's own settings.
+// documentedLines are the lines of docs/redis.md that set a user's rights: the line for each service, and the lines for
+// WaitReplicas, for Cluster, for the warning, for core.WithScopeLimit and for a client's own settings.
 func documentedLines(t *testing.T) (all [][]any) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/redis.md")
@@ -49,7 +42,8 @@ func service(options *redis.Options) { options.Username, options.Password = "pay
 // cluster.
 func TestDocumentedRightsOfSettings(t *testing.T) {
 	t.Parallel()
-	rights, replicas, cluster, warning := documentedRights(t)
+	lines := documentedLines(t)
+	rights, replicas, cluster, warning := lines[0], lines[1], lines[2], lines[3]
 	serves := func(t *testing.T, client redis.UniversalClient, options ...redisstore.Option) {
 		t.Helper()
 		store := redisstore.New(client, options...)
@@ -67,9 +61,7 @@ func TestDocumentedRightsOfSettings(t *testing.T) {
 		r := startReplicated(t)
 		must(t, r.rdb.Do(t.Context(), rights...).Err())
 		must(t, r.rdb.Do(t.Context(), replicas...).Err())
-		rdb := redis.NewClient(&redis.Options{Addr: r.rdb.Options().Addr, Username: "payments", Password: "secret"})
-		t.Cleanup(func() { rdb.Close() })
-		serves(t, rdb, redisstore.WaitReplicas(1, late))
+		serves(t, connect(t, r.master, service), redisstore.WaitReplicas(1, late))
 	})
 	t.Run("the warning", func(t *testing.T) {
 		t.Parallel()

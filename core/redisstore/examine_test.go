@@ -125,7 +125,7 @@ func TestExamineFindsWrongSettings(t *testing.T) {
 // A user who may see nothing is told so, and one who lacks a right is told which.
 func TestExamineNamesRights(t *testing.T) {
 	t.Parallel()
-	rights, _, _, _ := documentedRights(t)
+	rights := documentedLines(t)[0]
 	server := redistest.Start(t)
 	admin := connect(t, server, nil)
 	must(t, admin.Do(t.Context(), rights...).Err())

@@ -42,8 +42,7 @@ func (r *repeater) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 func repeating(t *testing.T) (*replicated, *redisstore.Store, *repeater) {
 	t.Helper()
 	r, twice := startReplicated(t), &repeater{}
-	hooked := redis.NewClient(r.rdb.Options())
-	t.Cleanup(func() { hooked.Close() })
+	hooked := connect(t, r.master, nil)
 	hooked.AddHook(twice)
 	return r, redisstore.New(hooked, redisstore.WaitReplicas(1, late)), twice
 }
@@ -94,8 +93,7 @@ func TestLateUndoLeavesALaterClaimAlone(t *testing.T) {
 	r := startReplicated(t)
 	c := claim("key")
 	m := &meddler{script: func() { win(t, r.plain, c) }}
-	hooked := redis.NewClient(r.rdb.Options())
-	t.Cleanup(func() { hooked.Close() })
+	hooked := connect(t, r.master, nil)
 	hooked.AddHook(m)
 	r.replica.Pause()
 	tooFew(t, redisstore.New(hooked, redisstore.WaitReplicas(1, soon)), c)
@@ -122,8 +120,7 @@ func TestClaimThatIsGoneBeforeTheWait(t *testing.T) {
 	t.Parallel()
 	r := startReplicated(t)
 	m := &meddler{after: func() { must(t, r.rdb.Del(t.Context(), "oncekey:key").Err()) }}
-	hooked := redis.NewClient(r.rdb.Options())
-	t.Cleanup(func() { hooked.Close() })
+	hooked := connect(t, r.master, nil)
 	hooked.AddHook(m)
 	store := redisstore.New(hooked, redisstore.WaitReplicas(1, late))
 	if record := find(t, store, claim("key")); record.State != storage.InProgress || record.Abandoned() {

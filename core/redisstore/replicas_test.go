@@ -25,9 +25,9 @@ const (
 
 // replicated is a master with a replica that can be cut off.
 type replicated struct {
-	rdb     *redis.Client
-	replica *redistest.Server
-	link    *faultproxy.Proxy
+	rdb             *redis.Client
+	master, replica *redistest.Server
+	link            *faultproxy.Proxy
 	// plain is a store without WaitReplicas.
 	plain *redisstore.Store
 }
@@ -35,7 +35,7 @@ type replicated struct {
 func startReplicated(t *testing.T) *replicated {
 	t.Helper()
 	master := redistest.Start(t, "--repl-diskless-sync-delay", "0")
-	r := &replicated{rdb: connect(t, master, nil), link: faultproxy.Start(t, master.Addr())}
+	r := &replicated{rdb: connect(t, master, nil), master: master, link: faultproxy.Start(t, master.Addr())}
 	host, port, err := net.SplitHostPort(r.link.Addr())
 	must(t, err)
 	r.replica = redistest.Start(t, "--replicaof", host, port)
