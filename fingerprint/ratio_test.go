@@ -1,9 +1,12 @@
 package fingerprint_test
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -84,4 +87,52 @@ func slice(run func()) time.Duration {
 func median[T int64 | float64 | time.Duration](all []T) T {
 	slices.Sort(all)
 	return all[len(all)/2]
+}
+
+// paymentOf returns a JSON document of about size bytes, as clients send
+// documents: unordered members, records in an array.
+func paymentOf(size int) []byte {
+	var doc bytes.Buffer
+	doc.WriteString(`{"timestamp":"2026-05-01T12:00:00Z","amount":1999,"currency":"EUR","customer":{"id":"cus_1042","email":"ada@example.org"},"items":[`)
+	for i := 0; doc.Len() < size-120; i++ {
+		if i > 0 {
+			doc.WriteByte(',')
+		}
+		fmt.Fprintf(&doc, `{"sku":"sku-%06d","quantity":%d,"price":%d.50,"description":"A thing of some use, number %d","nonce":"%08x"}`, i, i%7+1, i%100, i, uint64(i)*2654435761)
+	}
+	doc.WriteString(`],"meta":{"trace":{"id":"4bf92f3577b34da6a3ce929d0e0e4736"}}}`)
+	return doc.Bytes()
+}
+
+// decodeFilterEncodeHash is a simple fingerprint with encoding/json.
+func decodeFilterEncodeHash(doc []byte, excluded string) {
+	decoder := json.NewDecoder(bytes.NewReader(doc))
+	decoder.UseNumber()
+	var value any
+	if err := decoder.Decode(&value); err != nil {
+		panic(err)
+	}
+	canonical, err := json.Marshal(without(value, excluded))
+	if err != nil {
+		panic(err)
+	}
+	sha256.Sum256(canonical)
+}
+
+func without(value any, excluded string) any {
+	switch value := value.(type) {
+	case map[string]any:
+		for name, inner := range value {
+			if strings.EqualFold(name, excluded) {
+				delete(value, name)
+			} else {
+				value[name] = without(inner, excluded)
+			}
+		}
+	case []any:
+		for i, inner := range value {
+			value[i] = without(inner, excluded)
+		}
+	}
+	return value
 }

@@ -15,25 +15,6 @@ import (
 	"github.com/oncekey/oncekey/internal/testkit"
 )
 
-func BenchmarkFirstTime(b *testing.B) {
-	store := memstore.New(memstore.MaxRecords(1<<30), memstore.MaxBytes(1<<40))
-	claims := make([]storage.Claim, 1<<16)
-	for i := range claims {
-		claims[i] = claim(i)
-		claims[i].Retain, claims[i].LockTTL = time.Second, time.Second
-	}
-	res := result(strings.Repeat("x", 200))
-	res.Retain = time.Millisecond
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		lease, record, err := store.Acquire(b.Context(), &claims[i%len(claims)])
-		if err != nil || record != nil {
-			continue
-		}
-		testkit.Must(b, store.Complete(b.Context(), lease, res))
-	}
-}
-
 func BenchmarkReplay(b *testing.B) {
 	store := memstore.New()
 	must(b, store.Complete(b.Context(), win(b, store, claim(1)), result(strings.Repeat("x", 200))))
