@@ -62,11 +62,7 @@ func TestRefusedConnectionIsReportedAtOnce(t *testing.T) {
 			ask()
 		}
 		for range rounds {
-			var callers sync.WaitGroup
-			for range together {
-				callers.Go(ask)
-			}
-			callers.Wait()
+			concurrently(together, func(int) { ask() })
 		}
 		// A busy machine may be late at times, but not most of the time.
 		if all := alone + rounds*together; slow > all/2 || unnamed > 0 {
