@@ -50,15 +50,6 @@ func TestCheckIsTheDurableTiers(t *testing.T) {
 	}
 }
 
-// Case 38: a hot tier without rights costs only its speed.
-func TestHotTierThatIsForbidden(t *testing.T) {
-	t.Parallel()
-	s := newTiers()
-	s.hot.set(func(context.Context, string, func() error) error { return storage.ErrStoreForbidden })
-	finish(t, s, "key", "answer")
-	replays(t, s, "key", "answer")
-}
-
 func TestExamineNamesTheTier(t *testing.T) {
 	t.Parallel()
 	var checks []string

@@ -12,9 +12,10 @@ import (
 
 var hotFaults = map[string]fault{
 	"down": refuse, "hanging": hang, "mute": loseReply, "full": full, "unreadable": unreadable, "late": late(time.Millisecond),
+	"forbidden": func(context.Context, string, func() error) error { return storage.ErrStoreForbidden },
 }
 
-// Case 20 is the row "unreadable".
+// Case 20 is the row "unreadable", and case 38 the row "forbidden".
 func TestHotTierFailsAtEachStep(t *testing.T) {
 	t.Parallel()
 	for name, broken := range hotFaults {
