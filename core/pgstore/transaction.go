@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/oncekey/oncekey/core/internal/sqlrows"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -112,7 +111,7 @@ func (t *transaction) Commit(ctx context.Context, l storage.Lease, res storage.R
 	}
 	err := t.whole()
 	if err == nil {
-		err = t.complete(ctx, l, res)
+		err = t.store.records.CompleteIn(ctx, runner{t.store, t.tx}, &l, &res)
 	}
 	switch {
 	case errors.Is(err, storage.ErrTransactionEnded):
@@ -142,17 +141,6 @@ func isRefusal(err error) bool {
 		return said.SeverityUnlocalized == "ERROR"
 	}
 	return errors.Is(err, pgx.ErrTxCommitRollback)
-}
-
-func (t *transaction) complete(ctx context.Context, l storage.Lease, res storage.Result) error {
-	completed, err := t.store.records.Finish(ctx, runner{t.store, t.tx}, &l, sqlrows.Finishing(&l, &res))
-	if err == nil && !completed || errors.Is(err, sqlrows.ErrFinished) {
-		return storage.ErrLeaseLost
-	}
-	if err == nil {
-		err = ctx.Err() // send no COMMIT after the deadline: its reply would be lost
-	}
-	return err
 }
 
 // begun returns an error unless a transaction is one that the store has begun.

@@ -181,14 +181,7 @@ func (t *transaction) complete(ctx context.Context, l *storage.Lease, res *stora
 	if err := t.checkWhole(ctx); err != nil {
 		return err
 	}
-	completed, err := t.store.records.Finish(ctx, runner{t.store, t.tx}, l, sqlrows.Finishing(l, res))
-	if err == nil && !completed || errors.Is(err, sqlrows.ErrFinished) {
-		return storage.ErrLeaseLost
-	}
-	if err == nil {
-		err = ctx.Err() // send no COMMIT after the deadline: its reply would be lost
-	}
-	return err
+	return t.store.records.CompleteIn(ctx, runner{t.store, t.tx}, l, res)
 }
 
 // checkWhole returns an error unless the transaction is the one that the store has begun.

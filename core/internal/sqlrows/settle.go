@@ -3,6 +3,7 @@ package sqlrows
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/oncekey/oncekey/core/storage"
@@ -18,13 +19,10 @@ func (s *Records) Complete(ctx context.Context, l storage.Lease, res storage.Res
 func (s *Records) CompleteBy(
 	ctx context.Context, l storage.Lease, res storage.Result, try func(a *Arguments, alone func() error) error,
 ) error {
-	a := Finishing(&l, &res)
+	a := finishing(&l, &res)
 	alone := func() error {
-		own, err := s.Finish(ctx, s.Pool, &l, a)
-		if err == nil && !own {
-			err = storage.ErrLeaseLost
-		}
-		if errors.Is(err, ErrFinished) {
+		err := s.update(ctx, s.Pool, Complete, &l, a)
+		if errors.Is(err, errFinished) {
 			return nil // an earlier call was carried out, and its reply was lost
 		}
 		return err
@@ -32,23 +30,23 @@ func (s *Records) CompleteBy(
 	return s.settle(ctx, "complete", &l, func() error { return try(a, alone) })
 }
 
-// ErrFinished says that the lease's own attempt has finished the record already.
-var ErrFinished = errors.New("the result is stored already")
+// CompleteIn writes a result in a handler's transaction, before its COMMIT.
+func (s *Records) CompleteIn(ctx context.Context, on Executor, l *storage.Lease, res *storage.Result) error {
+	err := s.update(ctx, on, Complete, l, finishing(l, res))
+	if err == nil {
+		err = ctx.Err() // send no COMMIT after the deadline: its reply would be lost
+	}
+	return err
+}
 
-// Finishing are the arguments of Complete. They share the memory of the result.
-func Finishing(l *storage.Lease, res *storage.Result) *Arguments {
+// errFinished says that the lease's own attempt has finished the record already.
+var errFinished = fmt.Errorf("%w: the result is stored already", storage.ErrLeaseLost)
+
+// finishing are the arguments of Complete. They share the memory of the result.
+func finishing(l *storage.Lease, res *storage.Result) *Arguments {
 	a := of(l)
 	a.result(res)
 	return a
-}
-
-// Finish writes the result that the arguments have. It returns false when the lease is lost.
-func (s *Records) Finish(ctx context.Context, on Executor, l *storage.Lease, a *Arguments) (bool, error) {
-	// Nearly always the claim is unchanged.
-	if completed, err := on.Exec(ctx, Complete, a); err != nil || completed {
-		return completed, err
-	}
-	return s.restore(ctx, on, l, a)
 }
 
 // Release implements [storage.Store].
@@ -60,7 +58,7 @@ func (s *Records) Release(ctx context.Context, l storage.Lease) error {
 			a[pState] = released
 			a.keeps(l.Retain, 0)
 			a.steps(&l)
-			return s.update(ctx, ReleaseSteps, &l, a)
+			return s.update(ctx, s.Pool, ReleaseSteps, &l, a)
 		case l.Attempt > 1:
 			a.keeps(l.Retain, 0)
 			a[pFingerprint], release = []byte{}, ReleaseLater
@@ -85,50 +83,46 @@ func (s *Records) Extend(ctx context.Context, l storage.Lease, ttl time.Duration
 		a.running(ttl)
 		a.keeps(l.Retain, l.Remember)
 		a.steps(&l)
-		return s.update(ctx, Extend, &l, a)
+		return s.update(ctx, s.Pool, Extend, &l, a)
 	})
 }
 
-// update changes the row of a lease without an outcome, or writes a whole row if the claim
-// is gone or has changed.
-func (s *Records) update(ctx context.Context, change Name, l *storage.Lease, a *Arguments) error {
-	if done, err := s.Pool.Exec(ctx, change, a); err != nil || done {
+// update changes the row of a lease without an outcome. Nearly always the claim is unchanged.
+// Otherwise update writes a whole row.
+func (s *Records) update(ctx context.Context, on Executor, change Name, l *storage.Lease, a *Arguments) error {
+	if done, err := on.Exec(ctx, change, a); err != nil || done {
 		return err
 	}
-	restored, err := s.restore(ctx, s.Pool, l, a)
-	if err == nil && !restored || errors.Is(err, ErrFinished) {
-		err = storage.ErrLeaseLost
-	}
-	return err
+	return s.restore(ctx, on, l, a)
 }
 
 // restore writes a whole row for a lease whose claim is gone or has changed. It returns
-// false when the lease is lost, and ErrFinished when its attempt has finished.
-func (s *Records) restore(ctx context.Context, on Executor, l *storage.Lease, a *Arguments) (bool, error) {
+// storage.ErrLeaseLost when the lease is lost, and errFinished when its attempt has finished.
+func (s *Records) restore(ctx context.Context, on Executor, l *storage.Lease, a *Arguments) error {
 	a.request(&l.Claim)
 	a[pTookOver] = number(l.TookOver)
 	head := headIn(on, s.Pool)
 	for range rounds {
 		r, err := on.Find(ctx, head, a)
 		if err != nil {
-			return false, err
+			return err
 		}
 		own, gone := r != nil && r.isOf(l), r == nil || r.expired()
 		if !own && !gone {
-			return false, nil
+			return storage.ErrLeaseLost
 		}
 		if !gone && !r.isUnsettled() {
-			return false, ErrFinished
+			return errFinished
 		}
 		// The time of a claim stays, where the row has it. Of a lost claim only its age
 		// is known.
 		a[pAge], a[pKeepClaimed] = microseconds(l.Age), number(own)
 		a[pKeepSteps] = number(!gone && a[pState] == inProgress)
 		if written, err := s.write(ctx, on, Insert, r, a); err != nil || written {
-			return written, err
+			return err
 		}
 	}
-	return false, errNoRound
+	return errNoRound
 }
 
 // headIn is the statement that reads the head of a row for a decision.
