@@ -205,11 +205,11 @@ func (s *Store) explained(err error) error {
 	case sqlrows.TakesNoChanges(f.state):
 		s.proof.Doubt() // the next claim is refused
 		return err
-	case f.unmigrated(), isMissingTable(err):
+	case f.unmigrated(), missingTable.MatchString(err.Error()):
 		return fmt.Errorf("table %s is missing or of another version, run sqlstore.Migrate first: %w", s.table, err)
 	case f.forbidden():
 		s.proof.Doubt() // the next claim finds the missing right
-		return fmt.Errorf("%w: %s: %w", storage.ErrStoreForbidden, s.inTable(s.dialect.grant), err)
+		return fmt.Errorf("%w: %s: %w", storage.ErrStoreForbidden, sqlrows.InTable(s.table, s.dialect.grant), err)
 	case f.mixedUp(err):
 		return fmt.Errorf("a pooler gives this pool changing sessions, set default_query_exec_mode=exec for pgx, or binary_parameters=yes for lib/pq: %w", err)
 	default:
@@ -218,7 +218,5 @@ func (s *Store) explained(err error) error {
 	}
 }
 
+// missingTable matches SQLite's error, which has no code of its own.
 var missingTable = regexp.MustCompile(`no such (table|column)`)
-
-// isMissingTable recognizes SQLite's error, which has no code of its own.
-func isMissingTable(err error) bool { return missingTable.MatchString(err.Error()) }

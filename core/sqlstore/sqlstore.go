@@ -193,6 +193,3 @@ func configured(db *sql.DB, dialect Dialect, options []Option) *Store {
 	}
 	return s
 }
-
-// inTable replaces the place-holders for the names of the table and of its index.
-func (s *Store) inTable(statement string) string { return sqlrows.InTable(s.table, statement) }
