@@ -86,6 +86,7 @@ func TestUnreachable(t *testing.T) {
 	const nobody = "127.0.0.1:1" // a port that no other test's server takes
 	for _, args := range [][]string{
 		{"--redis", "redis://" + nobody, "list"},
+		{"--redis", "redis://" + nobody, "--as=", "list"}, // as in an image without /etc/passwd: no "Sign in first"
 		{"--redis", "redis://" + nobody + "?addr=" + nobody, "list"},
 		{"--redis", "redis://" + nobody + "?master_name=shop", "list"},
 		{"--postgres", "postgres://" + nobody + "/shop", "list"},

@@ -140,12 +140,12 @@ func parserOf(line *command, w world) *kong.Kong {
 		kong.Vars{"user": userName(), "version": versionText()})
 }
 
-// userName is the default of --as.
+// userName is the default of --as. An image without /etc/passwd knows no names.
 func userName() string {
 	if current, err := user.Current(); err == nil {
 		return current.Username
 	}
-	return ""
+	return fmt.Sprintf("uid %d", os.Getuid())
 }
 
 // errNothing ends the program with exitNothing. What there is to say is written already.

@@ -118,7 +118,7 @@ func (p *place) local(store storage.Store, out *printer) (*page, error) {
 	if err := p.declare(engine); err != nil {
 		return nil, err
 	}
-	operator := inspector.Operator{Name: p.As, May: inspector.Read | inspector.Reveal | inspector.Settle}
+	operator := inspector.Operator{Name: cmp.Or(p.As, userName()), May: inspector.Read | inspector.Reveal | inspector.Settle}
 	handler, err := inspector.New(engine, func(*http.Request) (inspector.Operator, error) { return operator, nil }, inspector.Derived(p.Derive...))
 	if err != nil {
 		return nil, err
