@@ -19,11 +19,7 @@ func orders(t *testing.T, handle func(context.Context)) func(key string) {
 	t.Helper()
 	engine, err := core.New(memstore.New(), core.SharedScope)
 	testkit.Must(t, err)
-	t.Cleanup(func() {
-		if err := engine.Shutdown(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { testkit.End(t, engine) })
 	handler := engine.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		handle(r.Context())
 		w.WriteHeader(http.StatusInternalServerError)

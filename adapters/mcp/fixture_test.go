@@ -101,13 +101,7 @@ func newShop(t *testing.T, s setup) *shop {
 	var err error
 	made.engine, made.guard, err = guarding(s.store, s.scope, options, rows, s.guard...)
 	testkit.Must(t, err)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		if err := made.engine.Shutdown(ctx); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { testkit.End(t, made.engine) })
 	made.server = mcp.NewServer(&mcp.Implementation{Name: "shop", Version: "1"}, s.options)
 	mcp.AddTool(made.server, &mcp.Tool{Name: "charge"}, func(ctx context.Context, call *mcp.CallToolRequest, in order) (*mcp.CallToolResult, payment, error) {
 		made.runs.Add(1)

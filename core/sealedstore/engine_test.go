@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
@@ -45,11 +44,7 @@ func guarded(t *testing.T, store storage.Store, handler http.HandlerFunc, option
 	t.Helper()
 	engine, err := core.New(store, core.SharedScope, core.WithDiffers(), core.WithObserver(event.Log(slog.New(slog.DiscardHandler))))
 	must(t, err)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 10*time.Second)
-		defer cancel()
-		must(t, engine.Shutdown(ctx))
-	})
+	t.Cleanup(func() { testkit.End(t, engine) })
 	return engine.Handler(handler, options...)
 }
 

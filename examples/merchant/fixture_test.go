@@ -50,9 +50,7 @@ func serveMerchant(t *testing.T, router string, change func(*backend)) *merchant
 	t.Cleanup(func() {
 		server.Close()
 		for _, engine := range engines {
-			if err := engine.Shutdown(context.WithoutCancel(t.Context())); err != nil {
-				t.Error(err)
-			}
+			testkit.End(t, engine)
 		}
 		if err := b.close(); err != nil {
 			t.Error(err)

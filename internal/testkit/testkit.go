@@ -91,6 +91,18 @@ type Shutter interface {
 	Shutdown(ctx context.Context) error
 }
 
+// End waits until an engine has no work left. A test that restarts servers calls it before its end, at which the servers stop
+// first.
+func End(t testing.TB, s Shutter) {
+	t.Helper()
+	const patience = 2 * time.Minute // only a failure takes that long
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+	defer cancel()
+	if err := s.Shutdown(ctx); err != nil {
+		t.Errorf("Shutdown returned %v", err)
+	}
+}
+
 // Abort shuts an engine down without waiting, as if its process was killed.
 func Abort(s Shutter) {
 	ended, end := context.WithCancel(context.Background())

@@ -48,6 +48,6 @@ func TestNothingRunsWithoutEnoughReplicas(t *testing.T) {
 	for _, key := range []string{"early", "late", slow} {
 		effects.expectRuns(t, key, 1)
 	}
-	service.End(t, first.engine)
-	service.End(t, second.engine)
+	testkit.End(t, first.engine)
+	testkit.End(t, second.engine)
 }

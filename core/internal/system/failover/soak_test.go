@@ -10,7 +10,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/oncekey/oncekey/core/internal/system/service"
 	"github.com/oncekey/oncekey/core/internal/system/soak"
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
@@ -103,7 +102,7 @@ func (s *shop) close(t *testing.T) {
 	t.Helper()
 	s.customers.end()
 	for _, p := range s.processes {
-		service.End(t, p.engine)
+		testkit.End(t, p.engine)
 	}
 }
 

@@ -3,7 +3,6 @@ package failover
 import (
 	"testing"
 
-	"github.com/oncekey/oncekey/core/internal/system/service"
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/internal/testkit"
 )
@@ -71,7 +70,7 @@ func TestClaimThatAllReplicasHaveSurvivesAFailover(t *testing.T) {
 		// On a busy machine a refused claim that was not released in time lasted for its
 		// lease. The run was then the next attempt, and still the only run.
 		testkit.Equal(t, len(effects.of(refused)), 1, "attempts of %s", refused)
-		service.End(t, first.engine)
-		service.End(t, second.engine)
+		testkit.End(t, first.engine)
+		testkit.End(t, second.engine)
 	})
 }

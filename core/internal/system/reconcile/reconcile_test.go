@@ -17,7 +17,6 @@ import (
 	"testing"
 
 	"github.com/oncekey/oncekey/core"
-	"github.com/oncekey/oncekey/core/internal/system/service"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/internal/testkit"
@@ -253,5 +252,5 @@ func (m *matrix) retryAll() {
 		}
 		testkit.EqualSlices(m.t, m.read("effects")[len(had):], more, "the retry of the order that died %s had the effects", f.Point)
 	}
-	service.End(m.t, s.engine)
+	testkit.End(m.t, s.engine)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 // Patience bounds every wait. It is generous: only a failure takes that long.
@@ -25,22 +26,9 @@ func Engine(t testing.TB, store storage.Store, scope core.Scope, options ...core
 	t.Helper()
 	quiet := core.WithObserver(event.Log(slog.New(slog.DiscardHandler)))
 	engine, err := core.New(store, scope, append([]core.Option{quiet}, options...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { End(t, engine) })
+	testkit.Must(t, err)
+	t.Cleanup(func() { testkit.End(t, engine) })
 	return engine
-}
-
-// End waits until an engine has no work left. A test that restarts servers calls End itself,
-// because at the test's end the servers stop before its engines.
-func End(t testing.TB, engine *core.Engine) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), Patience)
-	defer cancel()
-	if err := engine.Shutdown(ctx); err != nil {
-		t.Errorf("Shutdown returned %v", err)
-	}
 }
 
 // Flows reports whether samples end with enough new keys in a row that were served. isFirst
