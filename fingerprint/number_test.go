@@ -38,13 +38,10 @@ func TestNumbersByValue(t *testing.T) {
 		{"9007199254740993.1", "90071992547409931e-1"},
 		{"1e999999999", "10e999999998", "0.1E1000000000", "1e00000999999999"},
 		{"1e-999999999", "0.1e-999999998"},
-		{"1e999999999999999999", "0.01e1000000000000000001"},
 		{nines + "e-200", nines[:200] + "." + nines[200:], "0." + nines + "e200"},
 	} {
 		for _, other := range equal {
-			if !strings.HasPrefix(other, "0.01e1000000000000000001") { // counts as spelled
-				sameNumber(t, equal[0], other, true)
-			}
+			sameNumber(t, equal[0], other, true)
 		}
 	}
 	different := []string{

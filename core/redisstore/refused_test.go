@@ -82,16 +82,12 @@ func TestFullServerIsInspected(t *testing.T) {
 	win(t, store, claim("running"))
 	must(t, rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	for key, want := range map[string]storage.State{"finished": storage.Completed, "running": storage.InProgress} {
-		record, err := store.Lookup(t.Context(), key)
-		must(t, err)
-		if record == nil || record.State != want {
-			t.Errorf("the record is %+v, want one that is %s", record, want)
+		if record, err := store.Lookup(t.Context(), key); err != nil || record == nil || record.State != want {
+			t.Errorf("Lookup returned %+v and %v, want a record that is %s", record, err, want)
 		}
 	}
 	wantFinding(t, examined(t, store), "rights of operators", storage.Good)
-	if there, err := store.Forget(t.Context(), "finished", storage.RerunIsSafe); err != nil || !there {
-		t.Errorf("Forget returned %t and %v", there, err)
-	}
+	forget(t, store, "finished")
 }
 
 // A server that refuses all writes for now still has the responses of finished keys.
