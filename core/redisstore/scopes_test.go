@@ -33,12 +33,7 @@ func TestLimiterConformance(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	stats := admin.Info(t.Context(), "commandstats").Val()
-	for _, word := range more {
-		if granted, is := strings.CutPrefix(word.(string), "+"); is && !strings.Contains(stats, "cmdstat_"+granted+":") {
-			t.Errorf("the right to %s is not needed", granted)
-		}
-	}
+	eachIsUsed(t, admin, more)
 }
 
 // Ready names each right that a limit of scopes needs and the user lacks, before the first request. Without a limit the store
