@@ -80,9 +80,7 @@ func TestClaimWithoutTheRightsOfALimit(t *testing.T) {
 	store := redisstore.New(connect(t, server, service))
 	_, err := core.New(store, core.SharedScope, core.WithScopeLimit(core.ScopeLimit{PerMinute: 1}))
 	must(t, err)
-	if _, _, err := store.Acquire(t.Context(), claim("key")); !errors.Is(err, storage.ErrStoreForbidden) {
-		t.Errorf("Acquire returned %v, want %v", err, storage.ErrStoreForbidden)
-	}
+	refused(t, store, claim("key"), storage.ErrStoreForbidden)
 	if names := namesIn(t, admin); len(names) > 0 {
 		t.Errorf("the claim has left the keys %v", names)
 	}

@@ -3,7 +3,6 @@ package tieredstore_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -227,9 +226,7 @@ func TestFullDurableTier(t *testing.T) {
 	s := tieredstore.New(memstore.New(), memstore.New(memstore.MaxRecords(1)), tieredstore.Logger(silent))
 	lease := win(t, s, claim("first"))
 	for range 2 {
-		if lease, record, err := s.Acquire(t.Context(), claim("second")); !errors.Is(err, storage.ErrStoreFull) {
-			t.Errorf("Acquire returned %+v, %+v and %v, want ErrStoreFull", lease, record, err)
-		}
+		testkit.Refused(t, s, claim("second"), storage.ErrStoreFull)
 		runs(t, s, "first")
 	}
 	must(t, s.Complete(t.Context(), lease, result("answer")))
