@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -194,7 +195,8 @@ func (r *run) handled(f *Fact) {
 		case f.Text == stepBeginsLate:
 			r.stepLate = f
 		case f.Text == stepFails:
-			r.unknown = r.unknown || failure.IsUncertain(f.Err)
+			isCutOff := f.Err == context.Canceled || f.Err == context.DeadlineExceeded //nolint:errorlint // a step that was not called wraps them
+			r.unknown = r.unknown || isCutOff || failure.IsUncertain(f.Err)
 			r.addFailure(f)
 		}
 	default:
