@@ -58,18 +58,16 @@ func (m *merger) addKey(operation *object, shared []parameter, p *policy.Policy,
 		value := gjson.Parse(has.value)
 		return isOurKey(value) && m.isKey(parameter{value.Get("in").Str, value.Get("name").Str})
 	})
-	if p.KeyField == "" {
-		operation.remove(keyFieldName)
-	} else {
+	if p.KeyField != "" {
 		operation.update(keyFieldName, quoted(p.KeyField))
-	}
-	switch {
-	case p.KeyField != "":
 		if at >= 0 {
 			parameters.removeAt(at)
 			operation.setOrRemove("parameters", &parameters)
 		}
 		return false
+	}
+	operation.remove(keyFieldName)
+	switch {
 	case at >= 0: // of an earlier Merge
 		has := &parameters.members[at]
 		if ours := m.keyParameter(p, all); !equalJSON(has.value, ours) {
