@@ -3,7 +3,6 @@ package redistest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/oncekey/oncekey/internal/testkit"
+	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -37,18 +37,14 @@ func TestTakenPortIsRecognized(t *testing.T) {
 
 func TestVersionOlderThanTheOldestSupportedIsRefused(t *testing.T) {
 	t.Parallel()
-	for banner, want := range map[string]string{
+	serverproc.Versions(t, checkVersion, map[string]string{
 		"Redis server v=7.0.0 sha=00000000:0 malloc=libc bits=64 build=1":           "<nil>",
 		"Redis server v=8.2.1 sha=00000000:1 malloc=jemalloc-5.3.0 bits=64 build=1": "<nil>",
 		"Redis server v=10.0.0 sha=00000000:0":                                      "<nil>",
 		"Valkey server v=8.0.2 sha=00000000:0":                                      "<nil>",
 		"Redis server v=6.2.14 sha=00000000:0":                                      "redis-server 6.2.14 is too old: 7.0 is the oldest",
 		"command not understood":                                                    "no version that can be read",
-	} {
-		if got := fmt.Sprint(checkVersion(banner)); !strings.Contains(got, want) {
-			t.Errorf("%q gives %s, want %q", banner, got, want)
-		}
-	}
+	})
 }
 
 func TestMissingBinarySaysWhatToInstall(t *testing.T) {
