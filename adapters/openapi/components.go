@@ -34,9 +34,8 @@ type components struct {
 // library collects the components that the descriptions need.
 type library struct {
 	settings
-	needed    []components
-	theirs    gjson.Result    // the document's components.responses
-	elsewhere map[string]bool // $refs to responses, by operations that this Merge leaves alone
+	needed []components
+	theirs gjson.Result // the document's components.responses
 }
 
 // ref returns a $ref to a component, which the document then needs.
@@ -64,11 +63,8 @@ func (l *library) need(kind, name string) string {
 }
 
 // codesName is the member of a response and of a media type in which Merge lists the
-// engine's codes that a program's writer writes there. By it a later Merge knows its own.
+// engine's codes that a program's writer writes there.
 const codesName = "x-idempotency-codes"
-
-// isWritten reports whether Merge has described a program's writer by this value.
-func isWritten(value gjson.Result) bool { return value.Get(codesName).IsArray() }
 
 func componentPath(kind, name string) string { return "#/components/" + kind + "/" + name }
 
@@ -80,8 +76,8 @@ func (l *library) addComponents(r *reader, root *object) {
 	for _, ours := range l.needed {
 		ofKind := r.object(&all, ours.kind)
 		for _, component := range ours.all {
-			if other := ofKind.find(component.name); other == nil || isWritten(gjson.Parse(other.value)) {
-				ofKind.update(component.name, component.value)
+			if other := ofKind.find(component.name); other == nil {
+				ofKind.add(component.name, component.value)
 			} else if !equalJSON(other.value, component.value) {
 				r.faults = append(r.faults, fmt.Errorf(
 					"openapi: the document has another %s.%s: rename it, or remove it if an earlier Merge added it", ofKind.place, component.name))

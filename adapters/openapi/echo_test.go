@@ -1,7 +1,6 @@
 package openapi_test
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -47,24 +46,5 @@ func TestKeyEcho(t *testing.T) {
 		if got := doc.Get("components.headers.IdempotencyKeyEcho.description").Str; !strings.HasPrefix(got, "The Request-Id of the request") {
 			t.Errorf("%s: the header's text is %q", name, got)
 		}
-		mergesAgain(t, text, declared, options...)
-	}
-}
-
-// A document from before the option is refused with the components that have to go. Those in
-// a writer's form are replaced.
-func TestKeyEchoIsAdded(t *testing.T) {
-	t.Parallel()
-	declared := rows(t, policy.Row("POST /a"))
-	text, err := openapi.Document(declared)
-	parsed(t, text, err)
-	if merged, err := openapi.Merge(text, declared, openapi.KeyEcho()); merged != nil || !strings.Contains(fmt.Sprint(err), "another components.responses.IdempotencyConflict: rename it, or remove it if an earlier Merge added it") {
-		t.Errorf("got %s, %v", merged, err)
-	}
-	text, err = openapi.Document(declared, openapi.ProblemWriter(flat))
-	parsed(t, text, err)
-	text, err = openapi.Merge(text, declared, openapi.ProblemWriter(flat), openapi.KeyEcho())
-	if got := parsed(t, text, err).Get("components.responses.Idempotency409.headers.@keys").Raw; got != `["Retry-After","Idempotency-Key"]` {
-		t.Errorf("the headers are %s", got)
 	}
 }

@@ -18,7 +18,7 @@ import (
 // Case 65: Merge names a fault in the place of a route's description.
 func TestFaultsInADocument(t *testing.T) {
 	t.Parallel()
-	const nulled = " is null: fill it in, or remove it"
+	const nulled, again = " is null: fill it in, or remove it", " was described by an earlier Merge: give Merge the document from before it"
 	type row struct{ paths, components, want string }
 	testkit.Each(t, map[string]row{
 		"a parameter of the path":      {`{"/p/{n}": {"parameters": [{"name":"n","in":"path"}, null]}}`, `{}`, `paths./p/{n}.parameters[1]` + nulled},
@@ -43,6 +43,9 @@ func TestFaultsInADocument(t *testing.T) {
 		"a path twice":             {`{"/p/{n}": {}, "/p/{n}": {}}`, `{}`, `paths./p/{n} is defined twice: remove one`},
 		"a path in two spellings":  {`{"/p/{n}": {}, "\/p\/{\u006e}": {}}`, `{}`, `paths./p/{n} is defined twice: remove one`},
 		"a path with two names":    {`{"/p/{n}": {}, "/p/{m}": {}}`, `{}`, `paths./p/{n} and paths./p/{m} are the same path: leave one`},
+		"an operation again":       {`{"/p/{n}": {"post": {"x-idempotency": {}}}}`, `{}`, `paths./p/{n}.post` + again},
+		"an observing one again":   {`{"/p/{n}": {"post": {"parameters": [{"name": "Idempotency-Key", "in": "header", "schema": {"$ref": "#/components/schemas/IdempotencyKey"}}]}}}`, `{}`, `paths./p/{n}.post` + again},
+		"one of a key field again": {`{"/p/{n}": {"post": {"x-idempotency-key-field": "id"}}}`, `{}`, `paths./p/{n}.post` + again},
 		"an operation twice":       {`{"/p/{n}": {"post": {}, "post": {}}}`, `{}`, `paths./p/{n}.post is defined twice: remove one`},
 		"responses twice":          {`{"/p/{n}": {"post": {"responses": {}, "responses": {}}}}`, `{}`, `paths./p/{n}.post.responses is defined twice: remove one`},
 		"a response twice":         {`{"/p/{n}": {"post": {"responses": {"409": {}, "409": {}}}}}`, `{}`, `paths./p/{n}.post.responses.409 is defined twice: remove one`},
@@ -148,14 +151,14 @@ func FuzzPatterns(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if again, err := openapi.Merge(doc, table.Declarations()); err != nil || !bytes.Equal(again, doc) {
-			t.Errorf("%q merged twice makes %s, %v, and once %s", pattern, again, err, doc)
+		if _, err := openapi.Merge(doc, table.Declarations()); err == nil {
+			t.Errorf("%q is merged twice into %s", pattern, doc)
 		}
 	})
 }
 
 // Merge keeps all members of any document in order, and adds the new path under its exact
-// name. A second Merge makes no change.
+// name. It refuses to describe an operation again.
 func FuzzMerge(f *testing.F) {
 	for _, document := range []string{
 		theirs(f), `{"openapi":"3.1.0"}`, `{"openapi":"3.0.0","paths":{"/a/{b}":{"post":null}}}`, "{\r\n\t\"openapi\" : \"3.1\" ,\n\n\"paths\" :\t{ } } ",
@@ -184,15 +187,11 @@ func FuzzMerge(f *testing.F) {
 			t.Fatalf("this is not JSON: %s", merged)
 		}
 		testkit.Equal(t, kept("", gjson.ParseBytes(document), gjson.ParseBytes(merged)), "", "in %s", merged)
-		if again, err := openapi.Merge(merged, table.Declarations()); err != nil || !bytes.Equal(again, merged) {
-			t.Errorf("merged again: %v\n%s\n%s", err, again, merged)
+		if _, err := openapi.Merge(merged, table.Declarations()); err == nil || !strings.Contains(err.Error(), "by an earlier Merge") {
+			t.Errorf("merged again: %v\n%s", err, merged)
 		}
-		written, err := openapi.Merge(merged, table.Declarations(), openapi.ProblemWriter(nested)) // takes the place of the problems
-		if err == nil {
-			again, err := openapi.Merge(written, table.Declarations(), openapi.ProblemWriter(nested))
-			if err != nil || !json.Valid(written) || !bytes.Equal(again, written) {
-				t.Errorf("merged again with a writer: %v\n%s\n%s", err, again, written)
-			}
+		if written, err := openapi.Merge(document, table.Declarations(), openapi.ProblemWriter(nested)); err == nil && !json.Valid(written) {
+			t.Errorf("merged with a writer: %s", written)
 		}
 		paths := namesOf(gjson.GetBytes(merged, "paths"))
 		fragment, err := openapi.Document(table.Declarations())

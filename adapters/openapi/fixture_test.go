@@ -1,7 +1,6 @@
 package openapi_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"flag"
 	"os"
@@ -45,14 +44,6 @@ func parsed(t *testing.T, text []byte, err error) gjson.Result {
 		t.Fatalf("this is not JSON: %s", text)
 	}
 	return gjson.ParseBytes(text)
-}
-
-// mergesAgain expects that merging into the merged document changes nothing.
-func mergesAgain(t *testing.T, text []byte, declared []policy.Declaration, options ...openapi.Option) {
-	t.Helper()
-	if again, err := openapi.Merge(text, declared, options...); err != nil || !bytes.Equal(again, text) {
-		t.Errorf("merging again changes the document (%v) from %s to %s", err, text, again)
-	}
 }
 
 // at follows unescaped names.

@@ -7,8 +7,8 @@
 //	fragment, err := openapi.Document(declared)           // or a document by itself
 //
 // A document is the text of a JSON file. Merge only adds members, after the existing
-// members and with their indentation, and replaces those of an earlier Merge; all other text
-// stays byte for byte. Convert a YAML document to JSON first.
+// members and with their indentation; all other text stays byte for byte. Keep your document
+// apart from the merged one. Convert a YAML document to JSON first.
 //
 // Document makes OpenAPI 3.1. The members that Merge adds are valid in 3.0 too. Only
 // problems that a route's policy can cause are described: a route with an optional key
@@ -77,28 +77,26 @@ func Document(declarations []policy.Declaration, opts ...Option) ([]byte, error)
 // responses, headers and media types by name, and leaves all other members unchanged. An
 // existing path with other parameter names is the same path. Merge leaves a response that
 // is a $ref alone, because other routes may share the response. A null in the place of an
-// object or a list counts as absent. A second Merge makes no change.
+// object or a list counts as absent.
 //
 // The path of a server's URL is the beginning of the document's paths: with the server
 // https://api.example.com/v1 the route /v1/payments is the path /payments. The servers of a
 // single path or operation do not count.
 //
-// When a policy has changed since the last Merge, Merge replaces or removes its own descriptions:
-// the members x-idempotency and x-idempotency-key-field, a parameter of the key with the schema
-// IdempotencyKey, and the problems with one of Merge's schemas or responses. A component or a
-// header of a response that is no longer used stays. An operation that Merge adds gets an operationId and a summary.
+// Merge describes an operation once. To describe it anew, for example after a change of its
+// policy, give Merge the document from before. An operation that Merge adds gets an operationId
+// and a summary.
 //
-// When the [ProblemWriter] has changed, Merge also removes the responses and media types that
-// it described in the old form, with a Retry-After that is a $ref to one of its components,
-// and replaces the components of the old form that other operations do not use. Where they
-// do, the new component has a number: Idempotency409-2. So two engines with two writers can
-// describe their routes in one document, by one Merge after the other. A media type of your
-// own keeps its schema and examples, also where the writer writes that type.
+// Two engines with two writers (see [ProblemWriter]) can describe their routes in one document,
+// by one Merge after the other. Where their forms differ, the second component has a number:
+// Idempotency409-2. A media type of your own keeps its schema and examples, also where the
+// writer writes that type.
 //
 // The error names every fault and its place:
 //   - a document that is not JSON, or not OpenAPI 3;
 //   - in the place of a route's description: a null or a value of the wrong type, a
 //     member that is defined twice, a path item that is a $ref;
+//   - an operation that an earlier Merge described;
 //   - two paths of the document that differ only in the names of their parameters;
 //   - a different component under the name of a component that Merge adds;
 //   - a method that OpenAPI does not have, or two routes that are equal in OpenAPI (chi
@@ -114,8 +112,7 @@ func Merge(document []byte, declarations []policy.Declaration, opts ...Option) (
 	if err := errors.Join(optErr, routeErr, readErr, writeErr); err != nil {
 		return nil, err
 	}
-	theirs, elsewhere := r.document.Get("components.responses"), refsBeside(r.document, routes)
-	m := merger{reader: r, library: library{settings: described, theirs: theirs, elsewhere: elsewhere}, ids: r.operationIDs()}
+	m := merger{reader: r, library: library{settings: described, theirs: r.document.Get("components.responses")}, ids: r.operationIDs()}
 	m.addPaths(&root, routes)
 	m.addComponents(&m.reader, &root)
 	switch {
@@ -170,6 +167,10 @@ func (m *merger) addOperation(item *object, template string, route *route) {
 	method := strings.ToLower(route.declaration.Method)
 	shared := m.parameters(item)
 	operation := m.object(item, method)
+	if m.isDescribed(&operation) {
+		m.fail("%s was described by an earlier Merge: give Merge the document from before it", operation.place)
+		return
+	}
 	if has := item.find(method); has == nil || has.value == "null" {
 		operation.set("operationId", quoted(m.operationID(method, template)))
 		operation.set("summary", quoted(route.declaration.Method+" "+template+", once for each key"))

@@ -18,11 +18,25 @@ type merger struct {
 	ids map[string]bool // the operationIds
 }
 
+// isDescribed reports whether an earlier Merge described an operation. That of a route that
+// observes has only a parameter.
+func (m *merger) isDescribed(operation *object) bool {
+	parameters := m.array(operation, "parameters")
+	return operation.find(extensionName) != nil || operation.find(keyFieldName) != nil ||
+		slices.ContainsFunc(parameters.members, func(has member) bool {
+			value := gjson.Parse(has.value)
+			return isOurKey(value) && m.isKey(parameter{value.Get("in").Str, value.Get("name").Str})
+		})
+}
+
 // describe adds the effects of the policy to an operation. shared holds the parameters of
 // the path.
 func (m *merger) describe(operation *object, shared []parameter, of *route) {
 	p := &of.declaration.Policy
 	all := m.responses(of)
+	if p.ObserveOnly { // an observing policy never changes a response
+		all = nil
+	}
 	hasText := m.addKey(operation, shared, p, all)
 	responses := m.object(operation, "responses")
 	m.checkResponses(&responses)
@@ -30,54 +44,33 @@ func (m *merger) describe(operation *object, shared []parameter, of *route) {
 		responses.set("2XX", compact("description", quoted("The handler's response.")))
 	}
 	m.addHeaders(&responses, p)
-	if p.ObserveOnly { // an observing policy never changes a response
-		all = nil
-	}
-	removeStale(&m.reader, m.theirs, &responses, all)
 	for _, r := range all {
 		m.addProblem(&responses, &r)
 	}
 	operation.set("responses", responses.text())
 	if p.ObserveOnly {
-		operation.remove(extensionName)
 		return
 	}
 	description := ""
 	if !hasText {
 		description = m.lifetime(p, all)
 	}
-	operation.update(extensionName, extension(p, description))
+	operation.set(extensionName, extension(p, description))
 }
 
 // addKey describes where the key is. It reports whether the description of the key's
 // parameter is Merge's.
 func (m *merger) addKey(operation *object, shared []parameter, p *policy.Policy, all []response) (hasText bool) {
-	parameters := m.array(operation, "parameters")
 	known := slices.Concat(shared, m.parameters(operation))
-	at := slices.IndexFunc(parameters.members, func(has member) bool {
-		value := gjson.Parse(has.value)
-		return isOurKey(value) && m.isKey(parameter{value.Get("in").Str, value.Get("name").Str})
-	})
 	if p.KeyField != "" {
-		operation.update(keyFieldName, quoted(p.KeyField))
-		if at >= 0 {
-			parameters.removeAt(at)
-			operation.setOrRemove("parameters", &parameters)
-		}
+		operation.set(keyFieldName, quoted(p.KeyField))
 		return false
 	}
-	operation.remove(keyFieldName)
-	switch {
-	case at >= 0: // of an earlier Merge
-		has := &parameters.members[at]
-		if ours := m.keyParameter(p, all); !equalJSON(has.value, ours) {
-			has.value = parameters.laidOut(ours)
-		}
-	case slices.ContainsFunc(known, m.isKey):
+	if slices.ContainsFunc(known, m.isKey) {
 		return false
-	default:
-		parameters.add("", m.keyParameter(p, all))
 	}
+	parameters := m.array(operation, "parameters")
+	parameters.add("", m.keyParameter(p, all))
 	operation.set("parameters", parameters.text())
 	return true
 }
@@ -153,8 +146,8 @@ func isKept(status string, p *policy.Policy) bool {
 // the problem beside its contents.
 func (m *merger) addProblem(responses *object, r *response) {
 	status := strconv.Itoa(r.status)
-	if has := responses.find(status); has == nil || isOwn(m.theirs, status, gjson.Parse(has.value)) {
-		responses.update(status, m.component(r))
+	if responses.find(status) == nil {
+		responses.add(status, m.component(r))
 		return
 	}
 	m.change(responses, status, func(response *object) {
@@ -163,11 +156,8 @@ func (m *merger) addProblem(responses *object, r *response) {
 		}
 		contents := m.object(response, "content")
 		for _, c := range r.contents {
-			at := slices.IndexFunc(contents.members, func(has member) bool { return strings.EqualFold(has.name, c.mediaType) })
-			if at < 0 {
+			if !slices.ContainsFunc(contents.members, func(has member) bool { return strings.EqualFold(has.name, c.mediaType) }) {
 				contents.add(c.mediaType, c.media())
-			} else if has := &contents.members[at]; isOwnMedia(status, gjson.Parse(has.value)) {
-				contents.update(has.name, c.media())
 			}
 		}
 		if len(r.contents) > 0 {
@@ -176,20 +166,13 @@ func (m *merger) addProblem(responses *object, r *response) {
 	})
 }
 
-// addHeader adds a header, unless the response has it. A Retry-After of Merge's can have
-// another component now.
+// addHeader adds a header, unless the response has it.
 func (m *merger) addHeader(response *object, add addition) {
 	all := m.object(response, "headers")
-	at := slices.IndexFunc(all.members, func(has member) bool { return strings.EqualFold(has.name, add.header) })
-	switch {
-	case at < 0:
+	if !slices.ContainsFunc(all.members, func(has member) bool { return strings.EqualFold(has.name, add.header) }) {
 		all.add(add.header, m.ref("headers", add.component, add.value))
-	case isOwnTime(gjson.Parse(all.members[at].value)):
-		all.update(all.members[at].name, m.ref("headers", add.component, add.value))
-	default:
-		return
+		response.set("headers", all.text())
 	}
-	response.set("headers", all.text())
 }
 
 // describesSuccess reports whether responses has a 2xx, 3xx or default response.

@@ -43,9 +43,7 @@ func ExpiryHeader(name string) Option {
 }
 
 // KeyEcho describes that every response has the key header of its request, as
-// core.WithKeyEcho does for the engine. Default: no such header. The components of problems
-// have the header too: before you add the option, remove those that an earlier Merge added in
-// the engine's own form.
+// core.WithKeyEcho does for the engine. Default: no such header.
 func KeyEcho() Option {
 	return func(s *settings) { s.echoes = true }
 }

@@ -108,16 +108,6 @@ func responsesOf(p *policy.Policy, limits bool) (all []*engineResponse) {
 	return all
 }
 
-// statusOf returns the status of the response here that has this name, or 0.
-func statusOf(name string) int {
-	for i := range engineResponses {
-		if engineResponses[i].name == name {
-			return engineResponses[i].status
-		}
-	}
-	return 0
-}
-
 // text is the description in CommonMark: what to do about each code.
 func (e *engineResponse) text() string {
 	var b strings.Builder

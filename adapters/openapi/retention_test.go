@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/oncekey/oncekey/adapters/openapi"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/problem"
@@ -164,64 +162,6 @@ func TestSharedComponents(t *testing.T) {
 		}
 	}
 }
-
-// A policy has changed since the last Merge: Merge's own descriptions follow, and all other
-// text stays.
-func TestMergeAfterChange(t *testing.T) {
-	t.Parallel()
-	before := `{"openapi":"3.1.0","info":{"title":"a","version":"1"},"paths":{"/a":{"post":{"description":"ours",` +
-		`"responses":{"201":{"description":"ours"},"503":{"description":"ours"},"409":{"description":"ours"}}}},` +
-		`"/b":{"post":{"parameters":[{"name":"Idempotency-Key","in":"header","description":"ours","schema":{"type":"string"}}]}}}}`
-	old := rows(t, policy.Row("POST /a", policy.Required(false)), policy.Row("POST /b", policy.RememberHours(1)))
-	changed := rows(t, policy.Row("POST /a", policy.TTLHours(48), policy.RememberHours(24)), policy.Row("POST /b"))
-	first := merge(t, before, old)
-	doc := merge(t, first.Raw, changed)
-	a, b := operation(t, doc, "POST", "/a"), operation(t, doc, "POST", "/b")
-	key := parameterOf(doc, a, "header", core.KeyHeader)
-	if a.Get("parameters.#").Int() != 1 || !key.Get("required").Bool() || !strings.Contains(key.Get("description").Str, "48 hours") {
-		t.Errorf("the key is %s", a.Get("parameters"))
-	}
-	if got := a.Get("x-idempotency"); got.Get("ttlSeconds").Int() != 48*3600 || got.Get("rememberSeconds").Int() != 24*3600 {
-		t.Errorf("the extension is %s", got)
-	}
-	for status, want := range map[string]string{
-		"400": "body_unreadable key_invalid key_missing", "409": "in_progress key_expired not_replayable outcome_unknown",
-	} {
-		testkit.Equal(t, strings.Join(codes(doc, a)[status], " "), want, "%s has the codes", status)
-	}
-	testkit.Equal(t, strings.Join(codes(doc, b)["409"], " "), "in_progress not_replayable", "the codes of the shared response")
-	for _, path := range []string{"paths./a.post.description", "paths./a.post.responses.409.description", "paths./b.post.parameters.0.description"} {
-		testkit.Equal(t, doc.Get(path).Str, "ours", "%s is %s now", path, doc.Get(path))
-	}
-	testkit.Equal(t, b.Get("parameters.#").Int(), 1, "the parameters are %s", b.Get("parameters"))
-	fresh := merge(t, before, changed)
-	for _, path := range []string{"paths./a", "paths./b"} {
-		if !equal(doc.Get(path), fresh.Get(path)) {
-			t.Errorf("%s is %s\nand would be %s in a new merge", path, doc.Get(path), fresh.Get(path))
-		}
-	}
-}
-
-// The key has moved to a member of the body, to another one or to its header, or the route only observes now.
-func TestMergeAfterMoveOfTheKey(t *testing.T) {
-	t.Parallel()
-	policies := [][]policy.Option{nil, {policy.KeyField("a")}, {policy.KeyField("b")}, {policy.ObserveOnly(true)}}
-	for _, old := range policies {
-		for _, now := range policies {
-			before := document(t, policy.Row("POST /a", old...))
-			got := operation(t, merge(t, before.Raw, rows(t, policy.Row("POST /a", now...))), "POST", "/a")
-			fresh := operation(t, document(t, policy.Row("POST /a", now...)), "POST", "/a")
-			for _, part := range []string{"parameters", "x-idempotency", "x-idempotency-key-field", "responses.@keys"} {
-				if !equal(got.Get(part), fresh.Get(part)) {
-					t.Errorf("%s is %s\nand would be %s in a new merge", part, got.Get(part), fresh.Get(part))
-				}
-			}
-		}
-	}
-}
-
-// equal compares without regard to layout.
-func equal(a, b gjson.Result) bool { return a.Get("@ugly").Raw == b.Get("@ugly").Raw }
 
 // A new operation gets an id that no other has, and existing operations keep theirs.
 func TestOperationIDs(t *testing.T) {

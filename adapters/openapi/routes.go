@@ -58,29 +58,6 @@ func (r *route) request() *http.Request {
 	}
 }
 
-// refsBeside returns the $refs to responses in the document's other operations.
-func refsBeside(document gjson.Result, routes []route) map[string]bool {
-	ours := make(map[string]bool)
-	for _, of := range routes {
-		ours[strings.ToLower(of.declaration.Method)+" "+shapeOf(of.template)] = true
-	}
-	refs := make(map[string]bool)
-	document.Get("paths").ForEach(func(path, item gjson.Result) bool {
-		item.ForEach(func(method, operation gjson.Result) bool {
-			if ours[method.Str+" "+shapeOf(path.Str)] {
-				return true
-			}
-			operation.Get("responses").ForEach(func(_, response gjson.Result) bool {
-				refs[response.Get("$ref").Str] = true
-				return true
-			})
-			return true
-		})
-		return true
-	})
-	return refs
-}
-
 // methods are the methods of an OpenAPI 3.1 path item that a policy can guard.
 var methods = []string{"POST", "PATCH", "PUT", "DELETE"}
 

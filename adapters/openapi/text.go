@@ -3,7 +3,6 @@ package openapi
 import (
 	"bytes"
 	"encoding/json"
-	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -88,41 +87,6 @@ func (o *object) set(name, value string) {
 	default:
 		m.value = value
 	}
-}
-
-// update replaces the value of a member in the layout of its neighbours, or adds the
-// member. An equal value keeps its own layout.
-func (o *object) update(name, value string) {
-	m := o.find(name)
-	switch {
-	case m == nil:
-		o.add(name, value)
-	case !equalJSON(m.value, value):
-		m.value = o.laidOut(value)
-	}
-}
-
-// remove removes a member. The members that stay keep their layout.
-func (o *object) remove(name string) {
-	if at := slices.IndexFunc(o.members, func(m member) bool { return m.name == name }); at >= 0 {
-		o.removeAt(at)
-	}
-}
-
-func (o *object) removeAt(at int) {
-	if last := len(o.members) - 1; at == last && at > 0 {
-		o.members[at-1].after = o.members[at].after // the white space before the bracket
-	}
-	o.members = slices.Delete(o.members, at, at+1)
-}
-
-// setOrRemove sets the member, and removes one without members.
-func (o *object) setOrRemove(name string, of *object) {
-	if len(of.members) == 0 {
-		o.remove(name)
-		return
-	}
-	o.set(name, of.text())
 }
 
 func isEmpty(value string) bool {

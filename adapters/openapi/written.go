@@ -140,24 +140,14 @@ func (l *library) writtenMedia(some []written) string {
 }
 
 // nameFor returns the name of a written response's component: base, or base-2 and so on
-// where other operations have another response of that name. It finds an equal component
-// before one that may be replaced, so that a second Merge makes no change.
+// where there is another component of that name.
 func (l *library) nameFor(base, value string) string {
-	free := ""
-	for n := 1; ; n++ {
-		name := base
-		if n > 1 {
-			name += "-" + strconv.Itoa(n)
-		}
-		needed, has := l.need("responses", name), l.theirs.Get(gjson.Escape(name))
-		switch {
-		case needed == value, needed == "" && equalJSON(has.Raw, value):
+	name := base
+	for n := 2; ; n++ {
+		has := cmp.Or(l.need("responses", name), l.theirs.Get(gjson.Escape(name)).Raw)
+		if has == "" || equalJSON(has, value) {
 			return name
-		case needed != "": // by another route
-		case !has.Exists():
-			return cmp.Or(free, name)
-		case free == "" && isWritten(has) && !l.elsewhere[componentPath("responses", name)]:
-			free = name
 		}
+		name = base + "-" + strconv.Itoa(n)
 	}
 }
