@@ -5,6 +5,5 @@
 // The responses alone do not show the side effects. Both processes append their side
 // effects to a ledger file, and transfers to tables: each test counts there too.
 //
-// TestSoakCrashes makes random faults for the time in ONCEKEY_SOAK. Tests cite the
-// cases of the design's list by number.
+// Tests cite the cases of the design's list by number. Package soak makes random faults.
 package endtoend
