@@ -81,15 +81,3 @@ func TestAllocations(t *testing.T) { //nolint:paralleltest // parallel tests wou
 		}
 	}
 }
-
-func BenchmarkObserve(b *testing.B) {
-	for _, s := range setups(b) {
-		b.Run(s.name, func(b *testing.B) {
-			observer, event := s.observer(b)
-			b.ReportAllocs()
-			for b.Loop() {
-				observer.Observe(context.Background(), event)
-			}
-		})
-	}
-}

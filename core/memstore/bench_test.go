@@ -1,12 +1,8 @@
 package memstore_test
 
 import (
-	"context"
-	"math/rand/v2"
 	"runtime"
-	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,51 +10,6 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/internal/testkit"
 )
-
-func BenchmarkReplay(b *testing.B) {
-	store := memstore.New()
-	must(b, store.Complete(b.Context(), win(b, store, claim(1)), result(strings.Repeat("x", 200))))
-	c := claim(1)
-	b.ReportAllocs()
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			if _, record, err := store.Acquire(b.Context(), &c); err != nil || record == nil {
-				b.Error("no replay")
-			}
-		}
-	})
-}
-
-func BenchmarkInProgress(b *testing.B) {
-	store := memstore.New()
-	win(b, store, claim(1))
-	c := claim(1)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, record, err := store.Acquire(b.Context(), &c); err != nil || record == nil {
-			b.Error("no record")
-		}
-	}
-}
-
-// BenchmarkGrown replays keys at random, each from memory that is in no cache.
-func BenchmarkGrown(b *testing.B) {
-	for _, records := range []int{10_000, 1_000_000} {
-		b.Run(strconv.Itoa(records), func(b *testing.B) {
-			store := filled(b, records)
-			claims := make([]storage.Claim, 1<<16)
-			for i := range claims {
-				claims[i] = claim(rand.IntN(records))
-			}
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				if _, record, err := store.Acquire(b.Context(), &claims[i%len(claims)]); err != nil || record == nil {
-					b.Fatal("no replay")
-				}
-			}
-		})
-	}
-}
 
 // BenchmarkMillion reports the memory of a million finished records, and how long a full
 // collection takes beside it, in this store and in a map of structs:
@@ -109,31 +60,6 @@ func filled(tb testing.TB, records int) *memstore.Store {
 		must(tb, store.Complete(tb.Context(), win(tb, store, c), res))
 	}
 	return store
-}
-
-// BenchmarkNewKeys claims and completes keys that the store has not seen, on all
-// processors.
-func BenchmarkNewKeys(b *testing.B) {
-	store := memstore.New(memstore.MaxRecords(1<<30), memstore.MaxBytes(1<<40))
-	res := result(strings.Repeat("x", 300))
-	claims := make([]storage.Claim, b.N)
-	for i := range claims {
-		claims[i] = claim(i)
-	}
-	var next atomic.Int64
-	b.ReportAllocs()
-	b.ResetTimer()
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			lease, _, err := store.Acquire(context.Background(), &claims[next.Add(1)-1])
-			if err == nil {
-				err = store.Complete(context.Background(), lease, res)
-			}
-			if err != nil {
-				b.Error(err)
-			}
-		}
-	})
 }
 
 // The request path makes only the allocations that it needs.
