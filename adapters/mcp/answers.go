@@ -48,11 +48,6 @@ func retryAfterOf(result mcp.Result) time.Duration {
 	if !is || !called.IsError {
 		return 0
 	}
-	if called.StructuredContent == nil && len(called.Content) == 1 { // as of ProblemsAsResults
-		if said, is := called.Content[0].(*mcp.TextContent); is {
-			return retryAfterIn([]byte(said.Text))
-		}
-	}
 	text, err := json.Marshal(called.StructuredContent)
 	if err != nil { // decoded by the SDK
 		return 0

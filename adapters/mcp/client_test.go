@@ -167,7 +167,7 @@ func severable(t *testing.T, server *mcp.Server, client *mcp.Client) (*mcp.Clien
 // where problems are results.
 func TestClientWaitsForACallInProgress(t *testing.T) {
 	t.Parallel()
-	testkit.Each(t, map[string][]idemmcp.Option{"errors": nil, "results": {idemmcp.ProblemsAsResults()}}, func(t *testing.T, options []idemmcp.Option) {
+	testkit.Each(t, map[string][]idemmcp.Option{"errors": nil, "results": {idemmcp.AdCP()}}, func(t *testing.T, options []idemmcp.Option) {
 		made, began, end := newPatientShop(t, options...)
 		repeated := new(retries)
 		first := inMemory("2026-07-28")(t, made.server, newClient(nil))

@@ -47,8 +47,8 @@
 //
 // The engine's own errors are JSON-RPC errors with the code -32000. Their data is the body
 // that the engine writes for HTTP (RFC 9457, or the form of core.WithProblemWriter), with
-// retry_after in seconds where the same call may succeed later. ProblemsAsResults makes them
-// results with isError.
+// retry_after in seconds where the same call may succeed later. Under AdCP they are results
+// with isError.
 //
 // A result with isError releases the key, and so does a JSON-RPC error. For lists such as
 // policy.Keep, and for a Classifier, both count as the status 500, or 422 if

@@ -44,17 +44,6 @@ func KeyIn(places ...KeyPlace) Option {
 	}
 }
 
-// ProblemsAsResults responds with a result where the engine refuses a call: isError, with
-// the problem's JSON as text, so that the model reads it. Why not as structuredContent: that
-// must match the tool's output schema, and clients in TypeScript refuse the result.
-// Default: a JSON-RPC error with the code -32000.
-func ProblemsAsResults() Option {
-	return func(g *Guard) error {
-		g.problemsAsResults = true
-		return nil
-	}
-}
-
 // OnReplay calls change before each replay is sent. change gets a copy of the stored
 // result, which it may change, and the new call, which it must not change. It may echo
 // a member of the new call's arguments, for example. StructuredContent is a
@@ -109,7 +98,7 @@ func ACP() Option {
 // allows these four members there, or clients in TypeScript refuse problems and replays.
 func AdCP() Option {
 	return func(g *Guard) error {
-		g.problemsAsResults, g.adcp = true, true
+		g.adcp = true
 		return nil
 	}
 }

@@ -21,11 +21,8 @@ func writeProblem(w http.ResponseWriter, r *http.Request, p problem.Problem) {
 	s.Own = false
 	reword(&p, s)
 	data := bodyOf(s.guard.engine, r, p)
-	if s.guard.problemsAsResults {
-		refusal := &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: string(data)}}}
-		if s.guard.adcp {
-			refusal.StructuredContent = data
-		}
+	if s.guard.adcp {
+		refusal := &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: string(data)}}, StructuredContent: data}
 		body, err := encoded(refusal)
 		respond(w, p.Status, resultType, body, err)
 		return

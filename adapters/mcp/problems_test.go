@@ -72,37 +72,25 @@ func TestInProgress(t *testing.T) {
 			_, _ = w.Write([]byte("null"))
 		}, map[string]any{"code": "in_progress", "retry_after": 1.0, "status": 409.0}},
 	} {
-		for _, asResults := range []bool{false, true} {
-			s := setup{handle: handle}
-			if test.write != nil {
-				s.engine = append(s.engine, core.WithProblemWriter(test.write))
-			}
-			if asResults {
-				s.guard = append(s.guard, idemmcp.ProblemsAsResults())
-			}
-			made, session := newSession(t, s)
-			first := make(chan response, 1)
-			go func() { first <- call(t, session, keyed("k1", 5)) }()
-			await(t, begun)
-			got := call(t, session, keyed("k1", 5))
-			end <- struct{}{}
-			await(t, first).wantPaid(t, 5, false)
-			members := got.problem()
-			for member, want := range test.want {
-				testkit.Equal(t, members[member], want, "%s: %s", name, member)
-			}
-			if name == "a profile" && !strings.Contains(asJSON(got.result)+string(dataOf(got.err)), "9007199254740993") && !asResults {
-				t.Errorf("the data has lost a digit: %s", dataOf(got.err))
-			}
-			testkit.Equal(t, got.err == nil && got.result.IsError, asResults, "%s: the problem is a result", name)
-			if asResults {
-				content, is := got.result.Content[0].(*mcp.TextContent)
-				if !is || !json.Valid([]byte(content.Text)) || !strings.Contains(content.Text, problem.InProgress) {
-					t.Errorf("%s: the text is %s", name, asJSON(got.result.Content))
-				}
-			}
-			made.wantRuns(t, 1)
+		s := setup{handle: handle}
+		if test.write != nil {
+			s.engine = append(s.engine, core.WithProblemWriter(test.write))
 		}
+		made, session := newSession(t, s)
+		first := make(chan response, 1)
+		go func() { first <- call(t, session, keyed("k1", 5)) }()
+		await(t, begun)
+		got := call(t, session, keyed("k1", 5))
+		end <- struct{}{}
+		await(t, first).wantPaid(t, 5, false)
+		members := got.problem()
+		for member, want := range test.want {
+			testkit.Equal(t, members[member], want, "%s: %s", name, member)
+		}
+		if name == "a profile" && !strings.Contains(string(dataOf(got.err)), "9007199254740993") {
+			t.Errorf("the data has lost a digit: %s", dataOf(got.err))
+		}
+		made.wantRuns(t, 1)
 	}
 }
 
@@ -111,23 +99,6 @@ func dataOf(err error) []byte {
 		return wire.Data
 	}
 	return nil
-}
-
-// Problems as results reach clients of every version of the protocol.
-func TestProblemsAsResults(t *testing.T) {
-	t.Parallel()
-	overAll(t, setup{guard: []idemmcp.Option{idemmcp.ProblemsAsResults()}}, func(t *testing.T, shop *shop, session *mcp.ClientSession) {
-		call(t, session, keyed("k1", 5)).wantPaid(t, 5, false)
-		got := call(t, session, keyed("k1", 6))
-		got.wantProblem(t, problem.KeyReused)
-		if got.err != nil || got.result.Meta["replayed"] != nil {
-			t.Errorf("got %s, %v", asJSON(got.result), got.err)
-		}
-		if got.result != nil && got.result.StructuredContent != nil {
-			t.Errorf("the problem has the structured content %s, which the tool's output schema refuses", asJSON(got.result.StructuredContent))
-		}
-		shop.wantRuns(t, 1)
-	})
 }
 
 // A store that cannot be reached, and an engine that shuts down, run no tool.
@@ -161,12 +132,8 @@ func TestStoredProblems(t *testing.T) {
 		<-ctx.Done() // MaxRun
 		return nil, payment{}, ctx.Err()
 	}
-	for _, asResults := range []bool{false, true} {
-		s := setup{handle: handle, policy: []policy.Option{policy.MaxRun(1)}}
-		if asResults {
-			s.guard = []idemmcp.Option{idemmcp.ProblemsAsResults()}
-		}
-		made, session := newSession(t, s)
+	for _, guard := range [][]idemmcp.Option{nil, {idemmcp.AdCP()}} {
+		made, session := newSession(t, setup{handle: handle, policy: []policy.Option{policy.MaxRun(1)}, guard: guard})
 		for range 2 {
 			call(t, session, keyed("k1", 5)).wantProblem(t, problem.HandlerFailed)
 		}

@@ -24,10 +24,9 @@ const callTool = "tools/call"
 
 // settings are the parts of a guard that a call needs.
 type settings struct {
-	engine            *core.Engine
-	onReplay          func(*mcp.CallToolResult, *mcp.CallToolRequest) // nil: none
-	problemsAsResults bool
-	adcp              bool
+	engine   *core.Engine
+	onReplay func(*mcp.CallToolResult, *mcp.CallToolRequest) // nil: none
+	adcp     bool
 }
 
 // tool is a guarded tool.
