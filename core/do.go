@@ -91,6 +91,8 @@ func Do[T any](ctx context.Context, e *Engine, call Call, function func(context.
 	}
 	var result, none T
 	switch {
+	case ctx == nil:
+		return none, Info{}, errors.New("oncekey: Do is given a nil context: give the caller's, or context.Background()")
 	case e == nil:
 		return none, Info{}, errors.New("oncekey: Do is given a nil Engine: make it with core.New")
 	case function == nil:
@@ -253,10 +255,8 @@ func observeCall(ctx context.Context, a *attempt, s typed) error {
 		_ = run.end(outcome, Response{Status: status, Unreplayable: true}) // Finish reports failures
 	}()
 	err := s.run(watched)
-	if err == nil {
+	if status, outcome = statusOf(err), (failure.Outcome{Err: err}); err == nil {
 		status, outcome = http.StatusOK, failure.Outcome{Status: http.StatusOK}
-	} else {
-		status, outcome = statusOf(err), failure.Outcome{Err: err}
 	}
 	return err
 }

@@ -117,6 +117,11 @@ func TestNilIsNamedAtDeclaration(t *testing.T) {
 		{"option of Handler", func() error { engine.Handler(handler, nil); return nil }, "option 1 of the route"},
 		{"handler", func() error { engine.Handler(nil); return nil }, "nil http.Handler"},
 		{"handler function", func() error { engine.Handler(http.HandlerFunc(nil)); return nil }, "nil http.Handler"},
+		{"context of Do", func() error {
+			var none context.Context
+			_, _, err := core.Do(none, engine, core.Call{Scope: "s", Name: "n", Key: "k"}, function)
+			return err
+		}, "nil context"},
 		{"engine of Do", func() error {
 			_, _, err := core.Do(t.Context(), noEngine, core.Call{Scope: "s", Name: "n", Key: "k"}, function)
 			return err
