@@ -514,3 +514,37 @@ func TestReconcileOptions(t *testing.T) {
 	testkit.Fails(t, "Reconcile", s.Reconcile(t.Context(), nil, core.ReconcileOptions{}), nil, "nil function")
 	testkit.Fails(t, "Reconcile", newService(t, newFaultyStore(), created).Reconcile(t.Context(), finding(core.Happened), soon), nil, "storage.Inspector")
 }
+
+// earlier is a store whose clock is an hour behind that of the process.
+type earlier struct{ *memstore.Store }
+
+func (s earlier) Lookup(ctx context.Context, key string) (*storage.Record, error) {
+	found, err := s.Store.Lookup(ctx, key)
+	if found != nil {
+		shown := *found
+		shown.Created, found = shown.Created.Add(-time.Hour), &shown
+	}
+	return found, err
+}
+
+func (s earlier) List(ctx context.Context, filter storage.Filter, page storage.Page) (storage.Listing, error) {
+	listing, err := s.Store.List(ctx, filter, page)
+	for _, entry := range listing.Entries { // a List makes its records
+		entry.Record.Created = entry.Record.Created.Add(-time.Hour)
+	}
+	return listing, err
+}
+
+// The clock of a process does not say how long a key has been abandoned.
+func TestReconcileGoesByTheClockOfTheStore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t, earlier{memstore.New()}, uncertain)
+		s.post(t.Context(), "k", payment)
+		s.reconcile(t, finding(core.Happened), soon)
+		advance(soon.After - 2*time.Second)
+		s.wantEvent(t, event.Reconciled, 0)
+		advance(4 * time.Second)
+		s.wantEvent(t, event.Reconciled, 1)
+	})
+}

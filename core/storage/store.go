@@ -127,7 +127,7 @@ type Record struct {
 	// Attempt is the claim's number, from 1.
 	Attempt uint64
 	// LeaseLeft is the rest of an InProgress record's lease, by the store's clock.
-	// Zero or less: the record is abandoned. Undefined in other states.
+	// Zero or less: the record has been abandoned for so long. Undefined in other states.
 	LeaseLeft time.Duration
 	// Status, Header and Body are the stored response of a Completed or Failed
 	// record. An Unreplayable record has only a Status. An Expired record has a Status

@@ -151,7 +151,7 @@ var storeBugs = map[string][]bug{
 	"times of a claim that the store lost":  {ageIgnored},
 	"times of a tombstone":                  {tombstoneKeepsTimes, tombstoneKeepsItsEnd},
 	"list origins and times":                {listWithoutOrigins, listWithoutTimes},
-	"list by a filter":                      {listIgnoresRoute, listIgnoresAge, listOfRunningAsAbandoned, listOfOneState},
+	"list by a filter":                      {listIgnoresRoute, listIgnoresAge, listOfRunningAsAbandoned, listOfOneState, listWithoutLeaseLeft},
 	"list tombstones by a filter":           {listOfYoungTombstones},
 	"list within a budget":                  {listIgnoresLookAt, listStandsStill, listCountsMatches},
 	"settle: it happened":                   {decideAsCompleted, decideWithoutStatus, decideForgetsOrigin, decideKeepsSteps},

@@ -13,7 +13,7 @@ var listCases = []testCase{
 	{
 		name: "list by a filter",
 		rule: "List returns the records that match every field of the filter, and no others. The zero filter matches all " +
-			"records, tombstones too. Only a record in progress whose lease has ended is abandoned",
+			"records, tombstones too. Only a record in progress whose lease has ended is abandoned, and LeaseLeft says since when",
 		test: func(f *fixture) {
 			old := f.keysToFilter()
 			began := time.Now()
@@ -22,6 +22,11 @@ var listCases = []testCase{
 			age := 3 * f.unit
 			f.lists("all", storage.Filter{}, old["abandoned"], old["elsewhere"], old["running"], old["finished"], fresh.Key)
 			f.lists("abandoned", storage.Filter{Abandoned: true}, old["abandoned"], old["elsewhere"])
+			for _, r := range f.listed(storage.Filter{Abandoned: true}, storage.Page{Limit: 100}, nil) {
+				if r.LeaseLeft > -2*f.unit {
+					f.Errorf("LeaseLeft is %s, want the time since the lease has ended, below zero", r.LeaseLeft)
+				}
+			}
 			f.lists("in two states", storage.Filter{States: []storage.State{storage.InProgress, storage.Completed}},
 				old["abandoned"], old["elsewhere"], old["running"], old["finished"], fresh.Key)
 			f.lists("of a route", storage.Filter{Route: otherRoute}, old["elsewhere"])

@@ -14,6 +14,7 @@ const (
 	listIgnoresAge             bug = "a list ignores the age"
 	listOfRunningAsAbandoned   bug = "running records are listed as abandoned"
 	listOfOneState             bug = "only the first state is listed"
+	listWithoutLeaseLeft       bug = "LeaseLeft of an abandoned record that is listed is zero"
 	listOfYoungTombstones      bug = "tombstones are never old"
 	listIgnoresLookAt          bug = "a list ignores LookAt"
 	listIgnoresWithin          bug = "a list ignores Within"

@@ -83,6 +83,8 @@ func (m *model) List(ctx context.Context, filter storage.Filter, page storage.Pa
 			r.Steps = ""
 		}
 		switch m.bug {
+		case listWithoutLeaseLeft:
+			r.LeaseLeft = max(r.LeaseLeft, 0)
 		case listWithoutDigest:
 			r.Digest = storage.Digest{}
 		case listWithoutOrigins:
