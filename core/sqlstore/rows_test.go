@@ -103,6 +103,22 @@ func TestSweepSkipsLockedRows(t *testing.T) {
 	})
 }
 
+// A clock that was set back leaves claims of the future. Their renewed leases still run.
+func TestRenewedLeaseAfterTheClockIsSetBack(t *testing.T) {
+	t.Parallel()
+	over(t, all, func(t *testing.T, s setUp) {
+		store, db := s.open(t)
+		lease := win(t, store, claim("key"))
+		execute(t, db, fmt.Sprintf(`UPDATE oncekey_records SET claimed_at = claimed_at + %d`, (24*time.Hour).Microseconds()))
+		must(t, store.Extend(t.Context(), lease, lease.LockTTL))
+		if r := find(t, store, takeOver("key")); r.Abandoned() || r.LeaseLeft > lease.LockTTL {
+			t.Errorf("the lease lasts for %s, want up to %s", r.LeaseLeft, lease.LockTTL)
+		}
+		must(t, store.Extend(t.Context(), lease, 0))
+		testkit.Equal(t, win(t, store, takeOver("key")).Attempt, 2, "the attempt after the lease has ended")
+	})
+}
+
 // Case matters in a key. MySQL's default collations ignore it.
 func TestKeysAreComparedAsBytes(t *testing.T) {
 	t.Parallel()

@@ -248,9 +248,12 @@ func (r *Row) readState(record *storage.Record) error {
 		if r.leaseUntil == 0 {
 			return records.Corrupt("it is in progress, and its lease has no end")
 		}
+		left := r.leaseUntil - r.now
 		// MySQL's time is that of the statement's begin, and the row may be of a claim after
-		// that.
-		left := r.leaseUntil - max(r.now, r.claimedAt)
+		// that. A clock that was set back leaves claims of the future, which say nothing.
+		if whole := r.leaseUntil - r.claimedAt; whole > 0 {
+			left = min(left, whole)
+		}
 		record.LeaseLeft, record.Steps = time.Duration(left)*time.Microsecond, string(r.content)
 		return nil
 	case storage.Released:
