@@ -12,9 +12,9 @@ import (
 
 // ReconcileOptions are the options of Reconcile. A zero field means the default.
 type ReconcileOptions struct {
-	// After is the time for which a key has been abandoned, by the store's clock, when it is
-	// asked about. Give more than the longest run of a handler, because a handler that still
-	// runs then loses its lease. Default 15 minutes, the default of policy.MaxRun.
+	// After is how long a key has been abandoned, by the store's clock, before it is asked
+	// about. Give more than the longest run of a handler, because a handler that still runs
+	// then loses its lease. Default 15 minutes, the default of policy.MaxRun.
 	After time.Duration
 	// Every is the time between two searches for abandoned keys, which read the records of
 	// the store (storage.Inspector.List). Default 1 minute.
