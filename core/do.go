@@ -133,8 +133,7 @@ func do(ctx context.Context, e *Engine, call *Call, s typed) (Info, error) {
 		return Info{}, s.run(unrecorded(ctx, a.route))
 	case a.outside(ctx) != nil:
 		return Info{}, s.run(ctx)
-	}
-	if a.route.observes {
+	case a.route.observes:
 		return Info{}, observeCall(ctx, a, s)
 	}
 	decision := a.begin(ctx)
@@ -255,7 +254,8 @@ func observeCall(ctx context.Context, a *attempt, s typed) error {
 		_ = run.end(outcome, Response{Status: status, Unreplayable: true}) // Finish reports failures
 	}()
 	err := s.run(watched)
-	if status, outcome = statusOf(err), (failure.Outcome{Err: err}); err == nil {
+	status, outcome = statusOf(err), failure.Outcome{Err: err}
+	if err == nil {
 		status, outcome = http.StatusOK, failure.Outcome{Status: http.StatusOK}
 	}
 	return err
