@@ -33,9 +33,9 @@ func (m *merger) isDescribed(operation *object) bool {
 // the path.
 func (m *merger) describe(operation *object, shared []parameter, of *route) {
 	p := &of.declaration.Policy
-	all := m.responses(of)
-	if p.ObserveOnly { // an observing policy never changes a response
-		all = nil
+	var all []response
+	if !p.ObserveOnly { // an observing policy never changes a response
+		all = m.responses(of)
 	}
 	hasText := m.addKey(operation, shared, p, all)
 	responses := m.object(operation, "responses")
