@@ -23,7 +23,7 @@ const outage = 3 * time.Second
 //
 //nolint:paralleltest,tparallel // see above
 func TestSoakAvailability(t *testing.T) {
-	soak.Duration(t, 0)
+	soak.Duration(t)
 	var outcomes []outcome
 	for _, one := range []struct {
 		name string

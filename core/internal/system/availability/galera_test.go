@@ -108,7 +108,7 @@ const unit = 400 * time.Millisecond
 //
 //nolint:paralleltest,tparallel // the cases run in parallel, and their cluster is one
 func TestSoakGalera(t *testing.T) {
-	soak.Duration(t, 0)
+	soak.Duration(t)
 	nodes := mysqltest.StartGalera(t)
 	t.Run("contract", func(t *testing.T) {
 		var databases atomic.Int64

@@ -147,10 +147,10 @@ func TestStores(t *testing.T) {
 // TestSoak continues with other seeds for the time in ONCEKEY_SOAK.
 func TestSoak(t *testing.T) {
 	t.Parallel()
-	soak.Duration(t, 0)
+	soak.Duration(t)
 	testkit.Each(t, stores, func(t *testing.T, open func(t *testing.T) storage.Store) {
 		store, histories := open(t), 0
-		soak.For(t, 0, func(int) {
+		soak.For(t, func() {
 			for _, load := range loads {
 				expectOrder(t, store, load, rand.Uint64())
 				histories += keys

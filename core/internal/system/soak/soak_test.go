@@ -110,7 +110,7 @@ func (s *setting) runMany(t *testing.T, seed uint64, w *weather) (strikes int) {
 			}
 		})
 	}
-	For(t, 0, func(int) {
+	For(t, func() {
 		pass(calm)
 		w.strike(s.servers)
 		strikes++
