@@ -520,19 +520,25 @@ type earlier struct{ *memstore.Store }
 
 func (s earlier) Lookup(ctx context.Context, key string) (*storage.Record, error) {
 	found, err := s.Store.Lookup(ctx, key)
-	if found != nil {
-		shown := *found
-		shown.Created, found = shown.Created.Add(-time.Hour), &shown
-	}
-	return found, err
+	return s.shown(found), err
 }
 
 func (s earlier) List(ctx context.Context, filter storage.Filter, page storage.Page) (storage.Listing, error) {
 	listing, err := s.Store.List(ctx, filter, page)
-	for _, entry := range listing.Entries { // a List makes its records
-		entry.Record.Created = entry.Record.Created.Add(-time.Hour)
+	for i := range listing.Entries {
+		listing.Entries[i].Record = s.shown(listing.Entries[i].Record)
 	}
 	return listing, err
+}
+
+// shown is a record with its time by the store's clock.
+func (earlier) shown(found *storage.Record) *storage.Record {
+	if found == nil {
+		return nil
+	}
+	shown := *found
+	shown.Created = shown.Created.Add(-time.Hour)
+	return &shown
 }
 
 // The clock of a process does not say how long a key has been abandoned.
