@@ -25,9 +25,8 @@ type scopes struct {
 
 type scopeCall func(ctx context.Context, scope string, arguments ...any) ([]int64, error)
 
-// Admit implements [storage.Limiter], by one script in one round trip. A failover may lose counts
-// that the replica had not received: then a few keys more are admitted. WaitReplicas does not wait
-// for counts.
+// Admit implements [storage.Limiter], in one round trip. A failover may lose counts that the
+// replica had not received: a few keys more are admitted then. WaitReplicas waits for no counts.
 func (s *scopes) Admit(ctx context.Context, p storage.Place, ttl time.Duration, limit storage.ScopeLimit) (storage.Admission, error) {
 	reply, err := s.admit(ctx, p.Scope, p.Token[:], milliseconds(ttl), limit.InFlight, limit.NewKeys, milliseconds(limit.Window))
 	if err != nil {
@@ -55,32 +54,30 @@ local time = redis.call('TIME')
 local now, ttl = time[1] * 1000 + math.floor(time[2] / 1000), tonumber(ARGV[2])
 local function hold(existing)
 	redis.call('ZADD', KEYS[1], existing and 'XX' or 'NX', now + ttl, ARGV[1])
-	local left = redis.call('PTTL', KEYS[1])
-	redis.call('PEXPIRE', KEYS[1], math.max(left, ttl))
+	redis.call('PEXPIRE', KEYS[1], math.max(redis.call('PTTL', KEYS[1]), ttl))
 end
 `
 
 // admitText returns the bound that is reached or 0, and the rest of the window. ARGV has the
 // token, the time in milliseconds for which the place lasts, both bounds and the window.
 const admitText = holdPlace + `
-local places, keys, full = tonumber(ARGV[3]), tonumber(ARGV[4]), false
-if places > 0 then
-	if redis.call('ZSCORE', KEYS[1], ARGV[1]) then
-		hold(true)
-		return {0, 0}
-	end
-	redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
-	full = redis.call('ZCARD', KEYS[1]) >= places
+local places, keys = tonumber(ARGV[3]), tonumber(ARGV[4])
+if places > 0 and redis.call('ZSCORE', KEYS[1], ARGV[1]) then
+	hold(true)
+	return {0, 0}
 end
-if full then
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
+if places > 0 and redis.call('ZCARD', KEYS[1]) >= places then
 	return {1, 0}
 end
 if keys > 0 then
-	local used = tonumber(redis.call('GET', KEYS[2]) or 0)
+	local left = redis.call('PTTL', KEYS[2])
+	local open = left >= 0 and left <= tonumber(ARGV[5])
+	local used = open and tonumber(redis.call('GET', KEYS[2])) or 0
 	if used >= keys then
-		return {2, math.max(1, redis.call('PTTL', KEYS[2]))}
+		return {2, math.max(1, left)}
 	end
-	redis.call('SET', KEYS[2], used + 1, unpack(used == 0 and {'PX', ARGV[5]} or {'KEEPTTL'}))
+	redis.call('SET', KEYS[2], used + 1, unpack(open and {'KEEPTTL'} or {'PX', ARGV[5]}))
 end
 if places > 0 then
 	hold(false)

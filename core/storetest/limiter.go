@@ -192,6 +192,16 @@ var limiterCases = []testCase{
 		},
 	},
 	{
+		name: "a clock that is set back",
+		rule: "a window that would last for longer than its length is over: it began before the store's clock was set back",
+		test: func(f *fixture) {
+			limit := f.limit(0, 1)
+			f.admitted(f.long(), storage.ScopeLimit{NewKeys: 1, Window: 2 * limit.Window})
+			f.admitted(f.long(), limit)
+			f.refusedFor(storage.ReachedNewKeys, limit)
+		},
+	},
+	{
 		name: "refused keys",
 		rule: "a refused key counts nowhere: a flood does not use up the keys of its window",
 		test: func(f *fixture) {
