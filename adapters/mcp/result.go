@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"slices"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -135,14 +134,6 @@ type stored struct {
 	RequestState      string          `json:"requestState"`
 }
 
-// storedContent are the free parts of one content.
-type storedContent struct {
-	Meta     mcp.Meta `json:"_meta"`
-	Resource struct {
-		Meta mcp.Meta `json:"_meta"`
-	} `json:"resource"`
-}
-
 // decode reads JSON. Numbers keep every digit.
 func decode(text []byte, into any) error {
 	if !json.Valid(text) { // a Decoder ignores what follows a value
@@ -176,30 +167,54 @@ func readContent(written json.RawMessage) ([]mcp.Content, error) {
 	if len(written) == 0 {
 		return []mcp.Content{}, nil
 	}
+	var parts []map[string]any
+	if err := decode(written, &parts); err != nil {
+		return nil, err
+	}
+	metas := make([][2]mcp.Meta, len(parts)) // of each content, and of its resource
+	for i, part := range parts {
+		resource, _ := part["resource"].(map[string]any)
+		metas[i] = [2]mcp.Meta{cutMeta(part), cutMeta(resource)}
+	}
+	document, err := json.Marshal(map[string]any{"content": parts})
+	if err != nil {
+		return nil, err
+	}
 	var of mcp.CallToolResult // it knows the types of content
-	var parts []storedContent
-	document := slices.Concat([]byte(`{"content":`), written, []byte("}"))
-	if err := errors.Join(json.Unmarshal(document, &of), decode(written, &parts)); err != nil {
+	if err := json.Unmarshal(document, &of); err != nil {
 		return nil, err
 	}
 	for i, content := range of.Content {
-		switch content := content.(type) {
-		case *mcp.TextContent:
-			content.Meta = parts[i].Meta
-		case *mcp.ImageContent:
-			content.Meta = parts[i].Meta
-		case *mcp.AudioContent:
-			content.Meta = parts[i].Meta
-		case *mcp.ResourceLink:
-			content.Meta = parts[i].Meta
-		case *mcp.EmbeddedResource:
-			content.Meta = parts[i].Meta
-			if content.Resource != nil {
-				content.Resource.Meta = parts[i].Resource.Meta
-			}
-		}
+		setMeta(content, metas[i][0], metas[i][1])
 	}
 	return of.Content, nil
+}
+
+// setMeta puts the metadata of a content, and of its resource, back.
+func setMeta(content mcp.Content, own, ofResource mcp.Meta) {
+	switch content := content.(type) {
+	case *mcp.TextContent:
+		content.Meta = own
+	case *mcp.ImageContent:
+		content.Meta = own
+	case *mcp.AudioContent:
+		content.Meta = own
+	case *mcp.ResourceLink:
+		content.Meta = own
+	case *mcp.EmbeddedResource:
+		content.Meta = own
+		if content.Resource != nil {
+			content.Resource.Meta = ofResource
+		}
+	}
+}
+
+// cutMeta removes the metadata of a content and returns it: the SDK would make a float64 of
+// each of its numbers, and refuse those beyond its range.
+func cutMeta(part map[string]any) mcp.Meta {
+	meta, _ := part["_meta"].(map[string]any)
+	delete(part, "_meta")
+	return meta
 }
 
 // Recovered returns the response of a policy.RecoverFunc, which found out the result of

@@ -71,7 +71,7 @@ func (l *lines) call(id, tool, arguments string) string {
 func everything(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	large := json.Number("9007199254740993")
 	size := int64(math.MaxInt64)
-	meta := func() mcp.Meta { return mcp.Meta{"n": large, "e": json.Number("1.10")} }
+	meta := func() mcp.Meta { return mcp.Meta{"n": large, "e": json.Number("1.10"), "far": json.Number("1e400")} }
 	annotations := &mcp.Annotations{Audience: []mcp.Role{"user"}, Priority: 0.1, LastModified: "2026-01-01T00:00:00Z"}
 	return &mcp.CallToolResult{
 		Meta: mcp.Meta{"n": large, "nested": map[string]any{"n": large}},
