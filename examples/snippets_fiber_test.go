@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -43,7 +44,7 @@ func onFiber(guarded http.Handler) fiber.Handler {
 
 func TestOnFiber(t *testing.T) {
 	t.Parallel()
-	engine, app, runs := newEngine(t), fiber.New(), 0
+	engine, app, runs := newEngine(t), fiber.New(fiber.Config{DisablePreParseMultipartForm: true}), 0
 	app.Use(recoverer.New())
 	pay := func(w http.ResponseWriter, r *http.Request) { // a handler of net/http
 		runs++
@@ -73,8 +74,21 @@ func TestOnFiber(t *testing.T) {
 			t.Errorf("a panic is %d %q", status, replay)
 		}
 	}
-	if runs != 4 {
-		t.Errorf("%d handlers ran, want 4", runs)
+	var form strings.Builder
+	for part := range 8 {
+		fmt.Fprintf(&form, "--b\r\nContent-Disposition: form-data; name=%d\r\n\r\n%d\r\n", part, part)
+	}
+	for _, replay := range []string{"", "true"} {
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/payments", strings.NewReader(form.String()+"--b--\r\n"))
+		request.Header = http.Header{"Content-Type": {"multipart/form-data; boundary=b"}, core.KeyHeader: {"form"}}
+		response := handle(request)
+		if got := response.Header.Get("X-Idempotent-Replay"); got != replay {
+			t.Errorf("a form got %s %q, want %q", response.Status, got, replay)
+		}
+		testkit.Must(t, response.Body.Close())
+	}
+	if runs != 5 {
+		t.Errorf("%d handlers ran, want 5", runs)
 	}
 }
 
