@@ -1,18 +1,24 @@
 package mysqltest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	serverproc "github.com/oncekey/oncekey/internal/testkit/server"
 )
+
+// initializeDeadline bounds the making of a data folder.
+const initializeDeadline = 5 * time.Minute
 
 // Vendor is a maker of servers: [MySQL] or [MariaDB]. Its methods are safe for concurrent use.
 type Vendor struct {
@@ -80,6 +86,27 @@ func (v *Vendor) Shared(t testing.TB) string {
 	server, database := v.common.Database(t, func(t testing.TB) *Server { return v.Start(t) })
 	server.Execute("CREATE DATABASE " + database)
 	return server.dsn(database)
+}
+
+// makeTemplate returns a data folder for copies.
+func (v *Vendor) makeTemplate() (string, error) {
+	found, err := v.find()
+	if err != nil {
+		return "", err
+	}
+	return serverproc.Template(v.name, slices.Concat([]string{found.version}, v.initialize, v.settings), func(folder string) error {
+		command := slices.Clone(v.initialize)
+		if command[0] == "" {
+			command[0] = found.path
+		}
+		arguments := append(options(filepath.Dir(folder), v.settings), command[1:]...)
+		ctx, cancel := context.WithTimeout(context.Background(), initializeDeadline)
+		defer cancel()
+		if output, err := exec.CommandContext(ctx, command[0], arguments...).CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w:\n%s", command[0], err, output)
+		}
+		return nil
+	})
 }
 
 // installed lists the places where tools/install-mysql.sh may have put the server: the build folder of the repository, in

@@ -31,8 +31,8 @@ var places = []string{
 	"/usr/local/opt/postgresql@*/bin",    // Homebrew on Intel
 }
 
-// programs are the paths of the programs that run a server.
-type programs struct{ initdb, postgres, createdb, backup string }
+// programs are the paths of the programs that run a server, and what the server says about its version.
+type programs struct{ initdb, postgres, createdb, backup, version string }
 
 // findPrograms looks once: every test of a package starts servers, and the result does not change.
 var findPrograms = sync.OnceValues(func() (programs, error) {
@@ -49,7 +49,12 @@ func locate(folder string, places []string) (programs, error) {
 		in := func(name string) string { return filepath.Join(folder, name) }
 		found := programs{initdb: in("initdb"), postgres: in("postgres"), createdb: in("createdb"), backup: in("pg_basebackup")}
 		if executable(found.initdb) && executable(found.postgres) && executable(found.createdb) && executable(found.backup) {
-			return found, checkProgram(found.postgres)
+			version, err := serverproc.Banner(found.postgres)
+			if err == nil {
+				err = checkVersion(version)
+			}
+			found.version = version
+			return found, err
 		}
 	}
 	return programs{}, errNotFound
@@ -94,14 +99,6 @@ func onPath() []string {
 		found = target
 	}
 	return []string{filepath.Dir(found)}
-}
-
-func checkProgram(postgres string) error {
-	banner, err := serverproc.Banner(postgres)
-	if err != nil {
-		return err
-	}
-	return checkVersion(banner)
 }
 
 func checkVersion(banner string) error {
