@@ -17,6 +17,7 @@ import (
 	"github.com/oncekey/oncekey/core/sqlstore"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/internal/testkit"
+	mysqltest "github.com/oncekey/oncekey/internal/testkit/mysql"
 	postgrestest "github.com/oncekey/oncekey/internal/testkit/postgres"
 )
 
@@ -52,7 +53,7 @@ func TestKilledServer(t *testing.T) {
 // claims in a crash. Examine warns of the setting.
 func TestServerThatLosesClaims(t *testing.T) {
 	t.Parallel()
-	overOwnServer(t, ofMySQL, []string{"innodb_flush_log_at_trx_commit=0"}, func(t *testing.T, server ownServer, store *sqlstore.Store, _ *sql.DB) {
+	overOwnServer(t, ofMySQL, []string{mysqltest.Forgetful}, func(t *testing.T, server ownServer, store *sqlstore.Store, _ *sql.DB) {
 		wantFinding(t, examined(t, store), "innodb_flush_log_at_trx_commit", storage.Mend, "set it to 1")
 		// The server writes its log every second, and may do so between the two.
 		for n := range 5 {

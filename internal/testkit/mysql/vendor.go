@@ -50,7 +50,7 @@ var (
 			"/opt/homebrew/opt/mysql*/bin/mysqld", // Homebrew
 			"/usr/local/opt/mysql*/bin/mysqld",    // Homebrew on Intel
 		),
-		settings:   []string{"innodb_redo_log_capacity=8M", "innodb_log_buffer_size=1M", "secure_file_priv=NULL", "mysqlx=OFF", "skip_log_bin"},
+		settings:   []string{"innodb_redo_log_capacity=8M", "innodb_log_buffer_size=1M", "secure_file_priv=NULL", "mysqlx=OFF", "skip_log_bin", "innodb_doublewrite=OFF"},
 		initialize: []string{"", "--initialize-insecure"},
 	})
 
