@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,13 +21,21 @@ const unit = 400 * time.Millisecond
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	over(t, servers, func(t *testing.T, s setUp) {
-		open := s.opener(t, narrow)
+		open := s.opener(t, narrowForItsCases)
 		storetest.Run(t, storetest.Config{New: func(t testing.TB) storage.Store { return open(t) }, Unit: unit, TooLarge: tooLarge})
 	})
 }
 
 // tooLarge is a size that a narrow table refuses.
 const tooLarge = 2<<20 + 1
+
+// narrowForItsCases is narrow in the cases about such texts alone: MySQL copies a table to which it adds a constraint.
+func narrowForItsCases(t testing.TB, db *sql.DB, table string) {
+	t.Helper()
+	if strings.Contains(t.Name(), "too_large") {
+		narrow(t, db, table)
+	}
+}
 
 // narrow lets a table refuse texts of tooLarge bytes. SQLite adds no constraint to a table.
 func narrow(t testing.TB, db *sql.DB, table string) {
@@ -47,7 +56,7 @@ func TestConformanceOfSQLite(t *testing.T) {
 		t.Skip("the race detector makes SQLite ten times slower, and TestConformance runs under it")
 	}
 	over(t, inProcess, func(t *testing.T, s setUp) {
-		open := s.opener(t, narrow)
+		open := s.opener(t, narrowForItsCases)
 		storetest.Run(t, storetest.Config{New: func(t testing.TB) storage.Store { return open(t) }, Unit: unit, Wrap: synctest.Test, TooLarge: tooLarge})
 	})
 }

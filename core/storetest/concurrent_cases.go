@@ -12,7 +12,9 @@ import (
 const (
 	// callers is enough to find a claim that is not atomic.
 	callers = 100
-	// callersOfEach is the number of callers of one key in cases with several keys.
+	// keysOfCase is the number of keys in cases with several keys: a take-over that sees no other's change is found with half as many.
+	keysOfCase = 40
+	// callersOfEach is the number of callers of one key in such cases.
 	callersOfEach = 10
 )
 
@@ -90,7 +92,7 @@ var concurrentCases = []testCase{
 		rule: "an Extend or an Acquire that its caller has given up may still run when the lease is completed, and never puts the " +
 			"finished key back in progress: its response would be lost",
 		test: func(f *fixture) {
-			f.together(callers, func(n int) error { return f.completeAgainstLateCalls(key(n), n%callersOfEach) })
+			f.together(keysOfCase, func(n int) error { return f.completeAgainstLateCalls(key(n), n%callersOfEach) })
 		},
 	},
 	{
@@ -143,8 +145,8 @@ func (f *fixture) race(claim func() storage.Claim, attempt uint64, tookOver bool
 // againstTakeOvers lets leases end, and then makes the late call of each while other callers take over its key.
 func (f *fixture) againstTakeOvers(call func(late storage.Lease) error) {
 	f.Helper()
-	first := int(f.races.Add(1)) * callers
-	f.together(callers, func(n int) error { return f.callAgainstTakeOvers(key(first+n), n%callersOfEach, call) })
+	first := int(f.races.Add(1)) * keysOfCase
+	f.together(keysOfCase, func(n int) error { return f.callAgainstTakeOvers(key(first+n), n%callersOfEach, call) })
 }
 
 // callAgainstTakeOvers makes the late call as the call number turn.
