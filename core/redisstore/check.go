@@ -99,7 +99,7 @@ func (s *Store) check(ctx context.Context) error {
 	var other error
 	for _, command := range exec(ctx, pipeline) {
 		switch err := command.Err(); {
-		case err == nil, isNil(err), redis.HasErrorPrefix(err, "NOSCRIPT"):
+		case err == nil, isNil(err), redis.HasErrorPrefix(err, "NOSCRIPT"), redis.IsTryAgainError(err): // its slot moves
 		case isForbidden(err):
 			return fmt.Errorf("%w: the server refuses %s: %w", storage.ErrStoreForbidden, strings.ToUpper(command.Name()), err)
 		case other == nil:
