@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"regexp"
@@ -199,7 +200,7 @@ func (f fault) mixedUp(err error) bool {
 }
 
 // explained adds the remedy to an error of the database: a missing table, a missing right, a
-// pooler, or a pool in use.
+// pooler, a file in use, or a pool in use.
 func (s *Store) explained(err error) error {
 	switch f := faultOf(err); {
 	case sqlrows.TakesNoChanges(f.state):
@@ -213,6 +214,9 @@ func (s *Store) explained(err error) error {
 	case f.mixedUp(err):
 		return fmt.Errorf("a pooler gives this pool changing sessions, set default_query_exec_mode=exec for pgx, or binary_parameters=yes for lib/pq: %w", err)
 	default:
+		if s.dialect.singleWriter && errors.Is(err, context.DeadlineExceeded) { // drivers do not say for what they waited
+			err = fmt.Errorf("another connection or process has locked the file, or the disk is slow: %w", err)
+		}
 		pool := s.db.Stats()
 		return sqlrows.InFullPool(err, pool.InUse, pool.MaxOpenConnections)
 	}

@@ -99,7 +99,7 @@ func TestBusyFile(t *testing.T) {
 		start := time.Now()
 		for operation, err := range tryAll(t, store, lease, 100*time.Millisecond) {
 			if operation != "BeginTransaction" {
-				fails(t, operation, err, context.DeadlineExceeded)
+				fails(t, operation, err, context.DeadlineExceeded, "has locked the file")
 			}
 		}
 		if took := time.Since(start); took > 3*time.Second {
