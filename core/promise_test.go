@@ -260,6 +260,27 @@ func TestRollingDeployOfExcludeFields(t *testing.T) {
 	})
 }
 
+// A retry of a request that was admitted under another policy runs no handler. The problem's code, or "" for a replay.
+func TestRetryUnderAnotherPolicy(t *testing.T) {
+	t.Parallel()
+	store := memstore.New()
+	wantFirst(t, newService(t, store, created).post(t.Context(), "k", payment))
+	for code, changes := range map[string][]policy.Option{
+		problem.KeyReused:    {policy.IncludeHeaders("Authorization")},
+		problem.KeyInvalid:   {policy.KeyFormat(policy.UUIDKey), policy.KeyAge(time.Hour)},
+		problem.BodyTooLarge: {policy.MaxRequestBytes(1)},
+		"":                   {policy.RedactFields("payment_id"), policy.RememberHours(1), policy.ExactBytes(true)},
+	} {
+		for _, change := range changes {
+			if retry := newService(t, store, created, change).post(t.Context(), "k", payment); code == "" {
+				wantReplay(t, retry)
+			} else {
+				wantCode(t, retry, retry.Code, code)
+			}
+		}
+	}
+}
+
 // Case 40: the same holds for a request in flight, or abandoned, in another process.
 func TestRollingDeployWhileInFlight(t *testing.T) {
 	t.Parallel()
