@@ -139,8 +139,8 @@ func isSketch(sketch []byte) bool {
 		sketch[0] == sketchVersion && slices.Contains(depths[:], sketch[1])
 }
 
-// Close returns the buffers to the pool, except buffers that a huge request made
-// grow. The Reading must not be used after Close.
+// Close returns the buffers to the pool, except buffers that a huge request made grow. The
+// Reading must not be used or closed after Close: it may be another caller's by then.
 func (r *Reading) Close() {
 	r.release()
 	readings.Put(r)

@@ -80,7 +80,7 @@ type Store interface {
 	// and changes no record.
 	//
 	// A lease without Steps loses its record, and any request may claim the key. Releasing
-	// a key without a record returns nil.
+	// a key without a record returns nil, and so does repeating a successful Release.
 	//
 	// For a lease with Steps the store keeps a record in state Released for l.Retain: the
 	// lease's Steps, fingerprint, digest, attempt and origin, and the time of its claim. Only
@@ -99,7 +99,7 @@ type Store interface {
 	// and accepts the new one.
 	Release(ctx context.Context, l Lease) error
 
-	// Extend renews the lease, to run for ttl from now, or returns ErrLeaseLost.
+	// Extend renews the lease for ttl from now, and its record for l.Retain and l.Remember, or returns ErrLeaseLost.
 	//
 	// A ttl of zero ends the lease now. The key is then abandoned at once, for every
 	// caller and every process, and keeps its request and attempt. The engine passes
@@ -110,7 +110,7 @@ type Store interface {
 	// to Steps, and passes all of them each time.
 	//
 	// A lease that ended, or that the store lost, is renewed too while no other
-	// attempt has claimed the key. Callers must therefore not let an Extend overtake
+	// attempt has claimed the key, and keeps its Attempt and TookOver. Callers must therefore not let an Extend overtake
 	// the Release of the same lease. Token and Attempt must both match the record, as
 	// for Complete, because attempt numbers never decrease. ttl is at most l.Retain.
 	// Steps that the store can never keep are a wrapped ErrNotStorable.
