@@ -191,10 +191,7 @@ func newRun(ctx context.Context, a *attempt) (run *Run, refusal string) {
 // Wait or the request has ended, and when too many requests wait.
 func (a *attempt) waitTurn(ctx context.Context, localRun *Run, round int) bool {
 	left := a.route.policy.Wait - (time.Since(a.shared.began) - a.started)
-	if left <= 0 {
-		return false
-	}
-	if !a.takePlace() {
+	if left <= 0 || !a.takePlace() {
 		return false
 	}
 	a.closeReading()

@@ -198,17 +198,11 @@ func fieldsOf(h storage.Header, name string, next *int) storage.Header {
 	return h[first:after]
 }
 
-// search returns the place of the first field of a name, or -1. It begins at next, the
-// place behind the last field of another name.
+// search returns the place of a name's first field, or -1. It begins at next, behind another name.
 func search(h storage.Header, name string, next int) int {
-	for i := next; i < len(h); i++ {
-		if h[i].Name == name {
-			return i
-		}
-	}
-	for i := range min(next, len(h)) {
-		if h[i].Name == name {
-			return i
+	for i := range h {
+		if at := (next + i) % len(h); h[at].Name == name {
+			return at
 		}
 	}
 	return -1
