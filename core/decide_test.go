@@ -268,9 +268,23 @@ func TestBeginAndFinish(t *testing.T) {
 			t.Errorf("a call after the status %d got %+v", status, refusal)
 		}
 	}
+	request.Key = "no context"
+	func() {
+		defer func() { _ = recover() }()
+		var none context.Context
+		engine.Begin(none, route, request)
+	}()
+	run := engine.Begin(t.Context(), route, request).Run
+	if run == nil {
+		t.Fatal("Begin with a nil context panicked after its claim")
+	}
+	testkit.Must(t, engine.Finish(run, failure.Outcome{Status: http.StatusOK}, core.Response{}))
 	request.Key = ""
 	if refusal := engine.Begin(t.Context(), route, request).Problem; refusal == nil || refusal.Code != problem.KeyMissing {
 		t.Errorf("a call without a key got %+v", refusal)
+	}
+	if refusal := engine.Begin(t.Context(), nil, core.Request{Key: "k"}).Problem; refusal == nil || refusal.Code != problem.PrincipalMissing {
+		t.Errorf("a request without a scope got %+v", refusal)
 	}
 	if free := engine.Begin(t.Context(), engine.MustRoute(policy.Required(false)), request); free != (core.Decision{}) {
 		t.Errorf("a call that needs no key got %+v, want a run without protection", free)

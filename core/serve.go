@@ -144,17 +144,20 @@ func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, route *Route, nex
 
 // Begin decides whether a request runs the handler. The values and the deadline of
 // ctx reach the handler, and the cancellation of ctx only ends a Wait. The values may be
-// read after Finish (see Do). A nil route means the default policy. A request with an empty
-// Key is refused where the policy requires one, and otherwise runs without protection.
+// read after Finish (see Do). A nil route means the default policy. A request with an empty Key is
+// refused where the policy requires one, and otherwise runs without protection. A Key needs a Scope.
 //
 // Serve and Do call Begin and Finish. Call both yourself for another kind of request.
 func (e *Engine) Begin(ctx context.Context, route *Route, request Request) Decision {
+	_ = ctx.Err() // a nil ctx panics here, and not after the claim
 	a := newAttempt(&e.shared, cmp.Or(route, e.defaults))
 	a.request = request
 	a.address()
 	refusal := a.checkAgeOf(nil)
 	if request.Key == "" && a.route.policy.Required {
 		refusal = problem.New(problem.KeyMissing, "Request.Key is empty")
+	} else if request.Key != "" && request.Scope == "" {
+		refusal = problem.New(problem.PrincipalMissing, "Request.Scope is empty")
 	}
 	switch {
 	case refusal != nil:
