@@ -108,7 +108,7 @@ func toggle(name string, at func(*Policy) *bool, rules ...rule[bool]) setting {
 func bytes(name string, at func(*Policy) *int64) setting {
 	parse := func(value string) (int64, error) { return strconv.ParseInt(value, 10, 64) }
 	format := func(n int64) string { return strconv.FormatInt(n, 10) }
-	return field(name, number, "a whole number of bytes", at, parse, format, positive[int64])
+	return field(name, number, "a whole number of bytes", at, parse, format, positive)
 }
 
 func names(name, items string, at func(*Policy) *[]string, rules ...rule[[]string]) setting {
@@ -157,9 +157,14 @@ func parseKeyField(path string) (string, error) {
 	return path, nil
 }
 
-func positive[T ~int64](_ *Policy, value T, check checker) { check(value > 0, value, "more than zero") }
+func positive(_ *Policy, n int64, check checker) { check(n > 0, n, "more than zero") }
 
-func notNegative(_ *Policy, d time.Duration, check checker) { check(d >= 0, d, "zero or more") }
+// aTime refuses a number without a unit: Go reads StoreTimeout(500) as nanoseconds.
+func aTime(_ *Policy, d time.Duration, c checker) { c(d >= time.Millisecond, d, "at least 1ms") }
+
+func noneOrATime(_ *Policy, d time.Duration, check checker) {
+	check(d == 0 || d >= time.Millisecond, d, "zero, or at least 1ms")
+}
 
 // each checks every item of a list.
 func each(isRight func(item string) bool, want string, arguments ...any) rule[[]string] {

@@ -60,7 +60,7 @@ func TestTableReportsEverythingAtOnce(t *testing.T) {
 		`policy: row 2: POST payments: policy: LockTTL is 30s: it must be at most TTL, which is 0s`,
 		`policy: row 3: GET /payments: a policy on GET, which is safe to repeat as it is: declare policies on POST, PATCH, PUT or DELETE`,
 		`policy: row 4: POST /refunds: policy: LockTTL is 2h0m0s: it must be at most TTL, which is 1h0m0s`,
-		`policy: row 4: POST /refunds: policy: Wait is -1ns: it must be zero or more`,
+		`policy: row 4: POST /refunds: policy: Wait is -1ns: it must be zero, or at least 1ms`,
 		`policy: row 5: POST /orders: policy: Methods is "PATCH": it must be left out, or name the route's own method, POST`,
 		`policy: policies.yaml:9: POST /payments is declared by row 1 already`,
 	}

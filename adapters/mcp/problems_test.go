@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -133,7 +134,7 @@ func TestStoredProblems(t *testing.T) {
 		return nil, payment{}, ctx.Err()
 	}
 	for _, guard := range [][]idemmcp.Option{nil, {idemmcp.AdCP()}} {
-		made, session := newSession(t, setup{handle: handle, policy: []policy.Option{policy.MaxRun(1)}, guard: guard})
+		made, session := newSession(t, setup{handle: handle, policy: []policy.Option{policy.MaxRun(time.Millisecond)}, guard: guard})
 		for range 2 {
 			call(t, session, keyed("k1", 5)).wantProblem(t, problem.HandlerFailed)
 		}
@@ -156,7 +157,7 @@ func TestCutShort(t *testing.T) {
 		}
 		return nil, payment{}, ctx.Err()
 	}
-	overAll(t, setup{handle: handle, raw: ended, policy: []policy.Option{policy.MaxRun(1)}}, func(t *testing.T, shop *shop, session *mcp.ClientSession) {
+	overAll(t, setup{handle: handle, raw: ended, policy: []policy.Option{policy.MaxRun(time.Millisecond)}}, func(t *testing.T, shop *shop, session *mcp.ClientSession) {
 		for _, name := range []string{"charge", "raw"} {
 			for range 2 {
 				send(t, session, &mcp.CallToolParams{Name: name, Arguments: keyed("k1", 5)}).wantProblem(t, problem.HandlerCancelled, `"retry_after":1`)

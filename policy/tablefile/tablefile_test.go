@@ -201,7 +201,7 @@ tables: {}
 		`t.yaml:3: "POST payments" is not a route: the pattern must begin with a slash, as in "POST /payments"`,
 		`t.yaml:4: a policy on GET, which is safe to repeat as it is: declare policies on POST, PATCH, PUT or DELETE`,
 		`t.yaml:5: POST /refunds: policy: LockTTL is 2h0m0s: it must be at most TTL, which is 1h0m0s`,
-		`t.yaml:5: POST /refunds: policy: Wait is -1s: it must be zero or more`,
+		`t.yaml:5: POST /refunds: policy: Wait is -1s: it must be zero, or at least 1ms`,
 	}
 	got := strings.Split(fmt.Sprint(err), "\n")
 	if !slices.EqualFunc(got, want, strings.HasPrefix) {
@@ -216,7 +216,7 @@ tables: {}
 func TestWrongDefaultsAreReportedOnce(t *testing.T) {
 	t.Parallel()
 	_, err := tablefile.Parse("t.yaml", []byte("defaults:\n  MaxRun: 0s\nroutes:\n  POST /a:\n  POST /b: {Wait: 1s}\n"))
-	testkit.Equal(t, fmt.Sprint(err), "t.yaml:2: defaults: policy: MaxRun is 0s: it must be more than zero", "the error")
+	testkit.Equal(t, fmt.Sprint(err), "t.yaml:2: defaults: policy: MaxRun is 0s: it must be at least 1ms", "the error")
 }
 
 func TestRead(t *testing.T) {
