@@ -99,7 +99,8 @@ type Store interface {
 	// and accepts the new one.
 	Release(ctx context.Context, l Lease) error
 
-	// Extend renews the lease for ttl from now, and its record for l.Retain and l.Remember, or returns ErrLeaseLost.
+	// Extend renews the lease for ttl from now, and its record for l.Retain and l.Remember, or
+	// returns ErrLeaseLost.
 	//
 	// A ttl of zero ends the lease now. The key is then abandoned at once, for every
 	// caller and every process, and keeps its request and attempt. The engine passes
@@ -109,10 +110,10 @@ type Store interface {
 	// may arrive late, after another one of the same attempt. The engine only appends
 	// to Steps, and passes all of them each time.
 	//
-	// A lease that ended, or that the store lost, is renewed too while no other
-	// attempt has claimed the key, and keeps its Attempt and TookOver. Callers must therefore not let an Extend overtake
-	// the Release of the same lease. Token and Attempt must both match the record, as
-	// for Complete, because attempt numbers never decrease. ttl is at most l.Retain.
+	// A lease that ended, or that the store lost, is renewed too while no other attempt has
+	// claimed the key, and keeps its Attempt and TookOver. Callers must therefore not let an
+	// Extend overtake the Release of the same lease. Token and Attempt must both match the
+	// record, as for Complete, because attempt numbers never decrease. ttl is at most l.Retain.
 	// Steps that the store can never keep are a wrapped ErrNotStorable.
 	Extend(ctx context.Context, l Lease, ttl time.Duration) error
 }
