@@ -105,6 +105,7 @@ var storeBugs = map[string][]bug{
 	"release with steps again":                               {releasedOnce},
 	"release with steps too late":                            {releasedUnfenced},
 	"release with steps after the lease ran out":             {releasedInTime},
+	"complete after a release with steps":                    {releasedResultForgotten},
 	"release with steps of a claim that the store lost":      {releasedLostForgotten},
 	"a key that is released with steps expires":              {releasedTombstone, releasedUntilTheClaimsEnd},
 	"times of a key that is released with steps":             {releasedFinished, releasedCreatedAnew},

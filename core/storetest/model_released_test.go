@@ -20,6 +20,7 @@ const (
 	releasedUnfenced           bug = "a release with steps ignores the token"
 	releasedInTime             bug = "a release with steps insists on the lease"
 	releasedLostForgotten      bug = "a release with steps of a lost claim is forgotten"
+	releasedResultForgotten    bug = "a result after a release with steps is forgotten"
 	releasedTombstone          bug = "a key released with steps leaves a tombstone"
 	releasedUntilTheClaimsEnd  bug = "a key released with steps expires with its claim"
 	releasedFinished           bug = "a key released with steps is finished"

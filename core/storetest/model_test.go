@@ -148,6 +148,8 @@ func (m *model) Complete(ctx context.Context, l storage.Lease, res storage.Resul
 		m.foreign(e, l) && m.bug != completeWithoutToken:
 		return storage.ErrLeaseLost
 	case e.State == storage.Expired:
+	case e.State == storage.Released && m.bug == releasedResultForgotten:
+		return nil
 	case e.isOver() && m.bug == completeNotRepeatable:
 		return storage.ErrLeaseLost
 	case e.isOver() && m.bug != completeOverwrites:

@@ -111,6 +111,19 @@ var releasedCases = []testCase{
 		},
 	},
 	{
+		name: "complete after a release with steps",
+		rule: "after a Release with Steps, a Complete of the same lease stores its result or returns ErrLeaseLost",
+		test: func(f *fixture) {
+			lease := f.record(f.win(f.claim(), 1, false), "first\n")
+			f.release(lease)
+			if err := f.store.Complete(f.Context(), lease, f.result(lease)); err != nil {
+				f.isLost("Complete", err)
+				return
+			}
+			f.replays(lease, f.result(lease))
+		},
+	},
+	{
 		name: "release with steps of a claim that the store lost",
 		rule: "a Release with Steps of a lease that the store has lost writes its record too: the next attempt must not repeat them",
 		test: func(f *fixture) {
