@@ -138,7 +138,7 @@ func TestNonsense(t *testing.T) {
 		"New without a pool":         func() { pgstore.New(nil) },
 		"a table without a name":     func() { pgstore.Table("") },
 		"a table of too long a name": func() { pgstore.Table(strings.Repeat("s", 64) + ".records") },
-		"sweeping without a pause":   func() { store.RunSweeper(t.Context(), 0) },
+		"sweeping without a pause":   func() { store.RunSweeper(t.Context(), 10) },
 		"migrating without a pool":   func() { _ = pgstore.Migrate(t.Context(), nil) },
 	})
 	testkit.PanicsWith(t, func() { pgstore.Migrations(nil) }, "pgstore: option 1 is nil: leave it out")

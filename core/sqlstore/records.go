@@ -51,7 +51,7 @@ func (s *Store) Sweep(ctx context.Context, batch int) (removed int64, err error)
 // Each pause is random, from half of every to one and a half times every, so that
 // instances that start together do not sweep together. The first sweep comes after
 // such a pause. A failed sweep is logged, and the next sweep tries again. RunSweeper
-// panics when every is not positive.
+// panics when every is below a millisecond.
 func (s *Store) RunSweeper(ctx context.Context, every time.Duration) {
 	s.records.RunSweeper(ctx, every)
 }

@@ -140,7 +140,7 @@ func TestNonsense(t *testing.T) {
 		"New without a dialect":       func() { sqlstore.New(db, sqlstore.Dialect{}) },
 		"a table without a name":      func() { sqlstore.Table("") },
 		"a table with a quoted name":  func() { sqlstore.Table(`"records"`) },
-		"sweeping without a pause":    func() { store.RunSweeper(t.Context(), 0) },
+		"sweeping without a pause":    func() { store.RunSweeper(t.Context(), 10) },
 		"migrations without dialects": func() { sqlstore.Migrations(sqlstore.Dialect{}) },
 	})
 	testkit.PanicsWith(t, func() { sqlstore.Migrations(sqlstore.SQLite(), nil) }, "sqlstore: option 1 is nil: leave it out")

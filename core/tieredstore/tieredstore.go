@@ -48,10 +48,11 @@ type Option func(*Store)
 // HotTimeout sets the time limit of one call to the hot tier. After that the store
 // continues with the durable tier alone. The default is [DefaultHotTimeout]. Set it
 // well below the policies' StoreTimeout: Acquire gives the hot tier at most half of
-// the time left. HotTimeout panics when the time is zero or negative.
+// the time left. HotTimeout panics when the time is below a
+// millisecond.
 func HotTimeout(timeout time.Duration) Option {
-	if timeout <= 0 {
-		panic(fmt.Sprintf("tieredstore: HotTimeout(%s): want more than 0", timeout))
+	if timeout < shortest {
+		panic(fmt.Sprintf("tieredstore: HotTimeout(%s): want at least %s", timeout, shortest))
 	}
 	return func(s *Store) { s.hot.timeout = timeout }
 }

@@ -259,7 +259,7 @@ func TestAttemptNumbersAreTheDurableTiers(t *testing.T) {
 func TestOptionsRefuseNonsense(t *testing.T) {
 	t.Parallel()
 	store := newServer().link()
-	testkit.PanicsWith(t, func() { tieredstore.HotTimeout(0) }, "tieredstore: HotTimeout(0s): want more than 0")
+	testkit.PanicsWith(t, func() { tieredstore.HotTimeout(100) }, "tieredstore: HotTimeout(100ns): want at least 1ms")
 	testkit.PanicsWith(t, func() { tieredstore.RefillFor(-time.Second) }, "tieredstore: RefillFor(-1s): want at least 1ms")
 	testkit.PanicsWith(t, func() { tieredstore.New(nil, store) }, "tieredstore: New: want two stores, one of them is nil")
 	testkit.PanicsWith(t, func() { tieredstore.New(store, nil) }, "tieredstore: New: want two stores, one of them is nil")

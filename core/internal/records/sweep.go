@@ -14,11 +14,11 @@ import (
 // then returns. Each pause is random, from half of every to one and a half times every, so
 // that instances that start together do not sweep together. The first sweep comes after
 // such a pause. A sweep that fails or panics, such as in a tracer, is logged, and the next
-// one tries again (case 39). SweepEvery panics when every is not positive. store is the
+// one tries again (case 39). SweepEvery panics when every is below a millisecond. store is the
 // package's name in texts.
 func SweepEvery(ctx context.Context, store string, every time.Duration, log func() *slog.Logger, sweep func(context.Context) (int64, error)) {
-	if every <= 0 {
-		panic(fmt.Sprintf("%s: RunSweeper every %s: want a positive time", store, every))
+	if every < time.Millisecond {
+		panic(fmt.Sprintf("%s: RunSweeper every %s: want at least 1ms", store, every))
 	}
 	timer := time.NewTimer(jittered(every))
 	defer timer.Stop()
