@@ -53,7 +53,7 @@ func TestNewRefusesNonsense(t *testing.T) {
 		{options(core.WithReplayHeader("Trailer:Again")), `WithReplayHeader is given "Trailer:Again"`},
 		{options(core.WithReplayHeader("idempotency-key")), `is given "Idempotency-Key", which carries the key: give another name`},
 		{options(core.WithKeyHeader("X-Key"), core.WithExpiryHeader("X-Key")), `is given "X-Key", which carries the key: give another name`},
-		{options(core.WithSettleBudget(0)), "WithSettleBudget is given 0s"},
+		{options(core.WithSettleBudget(60)), "WithSettleBudget is given 60ns"},
 		{options(core.WithMaxUnsettled(0)), "WithMaxUnsettled is given 0"},
 		{options(core.WithExpiryHeader("")), `WithExpiryHeader is given "": give a header name`},
 		{options(core.WithExpiryHeader("a b")), `WithExpiryHeader is given "a b": give a header name`},

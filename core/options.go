@@ -100,8 +100,8 @@ func WithInstance(name string) Option {
 // the background, after the store failed. Default 1 hour.
 func WithSettleBudget(budget time.Duration) Option {
 	return func(e *Engine) error {
-		if budget <= 0 {
-			return fmt.Errorf("oncekey: WithSettleBudget is given %v: give more than zero", budget)
+		if budget < time.Millisecond {
+			return fmt.Errorf("oncekey: WithSettleBudget is given %v: give at least 1ms", budget)
 		}
 		e.ledger.SettleBudget = budget
 		return nil
