@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core/storage"
-	"github.com/oncekey/oncekey/internal/testkit"
 )
 
 func TestHeaderChanges(t *testing.T) {
@@ -155,7 +154,6 @@ func TestFieldsOf(t *testing.T) {
 // A proxied service may respond with any number of names: each is found at once.
 func TestManyNames(t *testing.T) {
 	t.Parallel()
-	testkit.NeedsNoRaceDetector(t)
 	h := make(http.Header)
 	for i := range 50_000 {
 		h["X-"+strconv.Itoa(i)] = []string{"1"}
