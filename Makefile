@@ -27,9 +27,9 @@ MODULES := $(shell sed -n -E 's|^[[:space:]]+(\./)?||p' go.work) tools
 PUBLISHED := $(filter-out core/internal/% examples examples/% tools,$(MODULES))
 
 # make race runs packages twice: with the race detector, and without it for the tests that it disturbs and for the coverage.
-# The table in tools/testrun/plan.go has the exceptions. Those that run with it alone are counted there, and three stores run
+# The table in tools/testrun/plan.go has the exceptions. Those that run with it alone are counted there, and two stores run
 # without it for these tests. Without the debugger's tables (-w) linking takes three quarters of the time.
-RACED_COVERED := $(LIBRARY)/core/pgstore,$(LIBRARY)/core/sqlstore,$(LIBRARY)/core/redisstore,$(LIBRARY)/adapters/...
+RACED_COVERED := $(LIBRARY)/core/pgstore,$(LIBRARY)/core/sqlstore,$(LIBRARY)/core/redisstore,$(LIBRARY)/core/sealedstore,$(LIBRARY)/core/handlertest,$(LIBRARY)/failure,$(LIBRARY)/adapters/...
 NOT_RACED     := ^(TestAllocations|TestConformanceOfSQLite|TestBusyFile)$$
 
 # Most tests over servers wait more than they compute: so many run at a time in each package, and so many packages at a time
