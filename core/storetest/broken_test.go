@@ -70,7 +70,7 @@ var storeBugs = map[string][]bug{
 	"look up a finished key":               {lookUpWithoutSketch, lookUpWithoutBody, lookUpWithoutDigest},
 	"many values of one header":            {headerValuesMerged},
 	"any text":                             {fingerprintTrimmed},
-	"look up a running key":                {lookUpKeepsTime, lookUpWithoutDigest},
+	"look up a running key":                {lookUpKeepsTime, lookUpWithoutSince, lookUpWithoutDigest},
 	"look up a missing key":                {lookUpOfReleased},
 	"list":                                 {listOfAllStates, listWithAnswers, listWithoutDigest},
 	"list many keys":                       {listLosesRecords, listOfAnyLength, listIgnoresWithin},

@@ -83,6 +83,7 @@ const (
 	headerValuesMerged         bug = "header fields are merged"
 	fingerprintTrimmed         bug = "fingerprints lose their last blanks"
 	lookUpKeepsTime            bug = "a look-up has no time left"
+	lookUpWithoutSince         bug = "LeaseLeft of an abandoned record that is looked up is zero"
 	lookUpWithoutBody          bug = "a look-up has no body"
 	lookUpOfReleased           bug = "a look-up finds a released record"
 	listOfAllStates            bug = "records of all states are listed"

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/oncekey/oncekey/core/storage"
 )
@@ -71,6 +72,14 @@ func (f *fixture) isAbandoned(r *storage.Record, attempt uint64) {
 	f.Helper()
 	if !r.Abandoned() || r.Attempt != attempt || r.Fingerprint != fingerprint {
 		f.Errorf("the record is %s of %s, want attempt %d of %s, abandoned", describe(r), r.Fingerprint, attempt, fingerprint)
+	}
+}
+
+// saysSinceWhen expects the record of a lease that has ended before at least so long.
+func (f *fixture) saysSinceWhen(r *storage.Record, ended time.Duration) {
+	f.Helper()
+	if r.LeaseLeft > -ended {
+		f.Errorf("LeaseLeft is %s, want the time since the lease has ended, %s or more below zero", r.LeaseLeft, ended)
 	}
 }
 

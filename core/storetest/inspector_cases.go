@@ -11,7 +11,8 @@ import (
 var inspectorCases = []testCase{
 	{
 		name: "look up a running key",
-		rule: "Lookup returns the record of a running key as Acquire does, by the store's clock, and changes no record",
+		rule: "Lookup returns the record of a running key as Acquire does, by the store's clock, and changes no record. " +
+			"LeaseLeft says since when a key is abandoned",
 		test: func(f *fixture) {
 			lease := f.win(f.shortClaim(), 1, false)
 			f.extend(lease, f.long())
@@ -23,7 +24,9 @@ var inspectorCases = []testCase{
 			}
 			f.extend(lease, f.unit)
 			f.wait(2 * f.unit)
-			f.isAbandoned(f.lookUp(key(1)), 1)
+			abandoned := f.lookUp(key(1))
+			f.isAbandoned(abandoned, 1)
+			f.saysSinceWhen(abandoned, f.unit)
 			f.win(f.takeOver(), 2, true)
 		},
 	},

@@ -21,11 +21,10 @@ var listCases = []testCase{
 			f.win(fresh, 1, false)
 			age := 3 * f.unit
 			f.lists("all", storage.Filter{}, old["abandoned"], old["elsewhere"], old["running"], old["finished"], fresh.Key)
-			f.lists("abandoned", storage.Filter{Abandoned: true}, old["abandoned"], old["elsewhere"])
-			for _, r := range f.listed(storage.Filter{Abandoned: true}, storage.Page{Limit: 100}, nil) {
-				if r.LeaseLeft > -2*f.unit {
-					f.Errorf("LeaseLeft is %s, want the time since the lease has ended, below zero", r.LeaseLeft)
-				}
+			abandoned := f.listed(storage.Filter{Abandoned: true}, storage.Page{Limit: 100}, nil)
+			wantKeys(f, "abandoned", abandoned, old["abandoned"], old["elsewhere"])
+			for _, r := range abandoned {
+				f.saysSinceWhen(r, 2*f.unit)
 			}
 			f.lists("in two states", storage.Filter{States: []storage.State{storage.InProgress, storage.Completed}},
 				old["abandoned"], old["elsewhere"], old["running"], old["finished"], fresh.Key)

@@ -30,6 +30,8 @@ func (m *model) Lookup(ctx context.Context, key string) (*storage.Record, error)
 		r.LeaseLeft = time.Until(e.leaseEnd)
 	}
 	switch m.bug {
+	case lookUpWithoutSince:
+		r.LeaseLeft = max(r.LeaseLeft, 0)
 	case lookUpWithoutBody:
 		r.Body = nil
 	case lookUpWithoutSketch:
