@@ -159,10 +159,12 @@ func parseKeyField(path string) (string, error) {
 
 func positive(_ *Policy, n int64, check checker) { check(n > 0, n, "more than zero") }
 
-// aTime refuses a number without a unit: Go reads StoreTimeout(500) as nanoseconds.
-func aTime(_ *Policy, d time.Duration, c checker) { c(d >= time.Millisecond, d, "at least 1ms") }
+// aMillisecond is the least time. It refuses a number without a unit: Go reads StoreTimeout(500) as nanoseconds.
+func aMillisecond(_ *Policy, d time.Duration, check checker) {
+	check(d >= time.Millisecond, d, "at least 1ms")
+}
 
-func noneOrATime(_ *Policy, d time.Duration, check checker) {
+func noneOrAMillisecond(_ *Policy, d time.Duration, check checker) {
 	check(d == 0 || d >= time.Millisecond, d, "zero, or at least 1ms")
 }
 

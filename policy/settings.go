@@ -14,11 +14,10 @@ var settings = []setting{
 	inHours("TTLHours", 1, func(p *Policy) *time.Duration { return &p.TTL }, func(_ *Policy, ttl time.Duration, check checker) {
 		check(ttl >= time.Millisecond && ttl <= maxTTL, ttl, "from 1ms to %v (ten years)", maxTTL)
 	}),
-	inHours("RememberHours", 0, func(p *Policy) *time.Duration { return &p.Remember }, noneOrATime, func(p *Policy, d time.Duration, check checker) {
+	inHours("RememberHours", 0, func(p *Policy) *time.Duration { return &p.Remember }, noneOrAMillisecond, func(p *Policy, d time.Duration, check checker) {
 		check(d <= maxTTL-max(p.TTL, 0) || p.TTL > maxTTL, d, "at most %v (ten years) with TTL, which is %v", maxTTL, p.TTL)
 	}),
-	duration("LockTTL", "60s", func(p *Policy) *time.Duration { return &p.LockTTL }, func(p *Policy, lease time.Duration, check checker) {
-		check(lease >= time.Millisecond, lease, "at least 1ms")
+	duration("LockTTL", "60s", func(p *Policy) *time.Duration { return &p.LockTTL }, aMillisecond, func(p *Policy, lease time.Duration, check checker) {
 		check(lease <= p.TTL, lease, "at most TTL, which is %v", p.TTL)
 	}),
 	toggle("Required", func(p *Policy) *bool { return &p.Required }),
@@ -56,17 +55,17 @@ var settings = []setting{
 			check(mode <= FailOpen, int(mode), "FailClosed or FailOpen")
 			check(!p.Transactional || mode != FailOpen, mode, "FailClosed when Transactional is true: there is no transaction without the store")
 		}),
-	duration("Wait", "2s", func(p *Policy) *time.Duration { return &p.Wait }, noneOrATime),
+	duration("Wait", "2s", func(p *Policy) *time.Duration { return &p.Wait }, noneOrAMillisecond),
 	field("OnAbandoned", text, "Reexecute or Refuse, or policy.Recover in Go", func(p *Policy) *AbandonedMode { return &p.OnAbandoned },
 		oneOf(Reexecute, Refuse), AbandonedMode.String, func(_ *Policy, mode AbandonedMode, check checker) {
 			check(!mode.recovers || mode.recover != nil, mode, "given a function, or be Reexecute or Refuse")
 		}),
 	toggle("Transactional", func(p *Policy) *bool { return &p.Transactional }),
 	toggle("ObserveOnly", func(p *Policy) *bool { return &p.ObserveOnly }),
-	duration("MaxRun", "15m", func(p *Policy) *time.Duration { return &p.MaxRun }, aTime),
+	duration("MaxRun", "15m", func(p *Policy) *time.Duration { return &p.MaxRun }, aMillisecond),
 	bytes("MaxRequestBytes", func(p *Policy) *int64 { return &p.MaxRequestBytes }),
 	bytes("MaxResponseBytes", func(p *Policy) *int64 { return &p.MaxResponseBytes }),
-	duration("StoreTimeout", "500ms", func(p *Policy) *time.Duration { return &p.StoreTimeout }, aTime),
+	duration("StoreTimeout", "500ms", func(p *Policy) *time.Duration { return &p.StoreTimeout }, aMillisecond),
 	names("Release", "statuses from 400 on, or classes of them,", released, each(isError, "a status from 400 to 599, or the class 4xx or 5xx")),
 	names("Keep", "statuses or classes such as 5xx,", kept, each(isStatus, statusForm), notIn("Release", released)),
 	names("Uncertain", "statuses or classes such as 5xx,", func(p *Policy) *[]string { return &p.Uncertain },
