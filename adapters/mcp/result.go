@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -167,27 +168,36 @@ func readContent(written json.RawMessage) ([]mcp.Content, error) {
 	if len(written) == 0 {
 		return []mcp.Content{}, nil
 	}
-	var parts []map[string]any
-	if err := decode(written, &parts); err != nil {
-		return nil, err
-	}
-	metas := make([][2]mcp.Meta, len(parts)) // of each content, and of its resource
-	for i, part := range parts {
-		resource, _ := part["resource"].(map[string]any)
-		metas[i] = [2]mcp.Meta{cutMeta(part), cutMeta(resource)}
-	}
-	document, err := json.Marshal(map[string]any{"content": parts})
-	if err != nil {
-		return nil, err
+	document, metas := slices.Concat([]byte(`{"content":`), written, []byte("}")), [][2]mcp.Meta(nil)
+	if bytes.Contains(written, []byte(`"_meta"`)) { // most contents have none
+		var err error
+		if document, metas, err = cutMetas(written); err != nil {
+			return nil, err
+		}
 	}
 	var of mcp.CallToolResult // it knows the types of content
 	if err := json.Unmarshal(document, &of); err != nil {
 		return nil, err
 	}
-	for i, content := range of.Content {
-		setMeta(content, metas[i][0], metas[i][1])
+	for i, meta := range metas {
+		setMeta(of.Content[i], meta[0], meta[1])
 	}
 	return of.Content, nil
+}
+
+// cutMetas removes the metadata of each content, and of its resource, and returns it: the SDK
+// would make a float64 of each of its numbers, and refuse those beyond its range.
+func cutMetas(written json.RawMessage) (document []byte, metas [][2]mcp.Meta, err error) {
+	var parts []map[string]any
+	if err := decode(written, &parts); err != nil {
+		return nil, nil, err
+	}
+	for _, part := range parts {
+		resource, _ := part["resource"].(map[string]any)
+		metas = append(metas, [2]mcp.Meta{cutMeta(part), cutMeta(resource)})
+	}
+	document, err = json.Marshal(map[string]any{"content": parts})
+	return document, metas, err
 }
 
 // setMeta puts the metadata of a content, and of its resource, back.
@@ -209,8 +219,6 @@ func setMeta(content mcp.Content, own, ofResource mcp.Meta) {
 	}
 }
 
-// cutMeta removes the metadata of a content and returns it: the SDK would make a float64 of
-// each of its numbers, and refuse those beyond its range.
 func cutMeta(part map[string]any) mcp.Meta {
 	meta, _ := part["_meta"].(map[string]any)
 	delete(part, "_meta")
