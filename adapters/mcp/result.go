@@ -168,15 +168,15 @@ func readContent(written json.RawMessage) ([]mcp.Content, error) {
 	if len(written) == 0 {
 		return []mcp.Content{}, nil
 	}
-	document, metas := slices.Concat([]byte(`{"content":`), written, []byte("}")), [][2]mcp.Meta(nil)
+	var metas [][2]mcp.Meta
 	if bytes.Contains(written, []byte(`"_meta"`)) { // most contents have none
 		var err error
-		if document, metas, err = cutMetas(written); err != nil {
+		if written, metas, err = cutMetas(written); err != nil {
 			return nil, err
 		}
 	}
 	var of mcp.CallToolResult // it knows the types of content
-	if err := json.Unmarshal(document, &of); err != nil {
+	if err := json.Unmarshal(slices.Concat([]byte(`{"content":`), written, []byte("}")), &of); err != nil {
 		return nil, err
 	}
 	for i, meta := range metas {
@@ -187,7 +187,7 @@ func readContent(written json.RawMessage) ([]mcp.Content, error) {
 
 // cutMetas removes the metadata of each content, and of its resource, and returns it: the SDK
 // would make a float64 of each of its numbers, and refuse those beyond its range.
-func cutMetas(written json.RawMessage) (document []byte, metas [][2]mcp.Meta, err error) {
+func cutMetas(written json.RawMessage) (rest json.RawMessage, metas [][2]mcp.Meta, err error) {
 	var parts []map[string]any
 	if err := decode(written, &parts); err != nil {
 		return nil, nil, err
@@ -196,8 +196,8 @@ func cutMetas(written json.RawMessage) (document []byte, metas [][2]mcp.Meta, er
 		resource, _ := part["resource"].(map[string]any)
 		metas = append(metas, [2]mcp.Meta{cutMeta(part), cutMeta(resource)})
 	}
-	document, err = json.Marshal(map[string]any{"content": parts})
-	return document, metas, err
+	rest, err = json.Marshal(parts)
+	return rest, metas, err
 }
 
 // setMeta puts the metadata of a content, and of its resource, back.
