@@ -26,7 +26,7 @@ var inspectorCases = []testCase{
 			f.wait(2 * f.unit)
 			abandoned := f.lookUp(key(1))
 			f.isAbandoned(abandoned, 1)
-			f.saysSinceWhen(abandoned, f.unit)
+			f.saysSinceWhen(abandoned, f.unit/2)
 			f.win(f.takeOver(), 2, true)
 		},
 	},
