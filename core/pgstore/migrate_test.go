@@ -3,6 +3,7 @@ package pgstore_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -51,7 +52,8 @@ func TestNextVersion(t *testing.T) {
 			t.Parallel()
 			_, pool := open(t)
 			var swept atomic.Int64
-			store := pgstore.New(pool, ways[way], pgstore.CountSwept(&swept))
+			var log strings.Builder
+			store := pgstore.New(pool, ways[way], pgstore.CountSwept(&swept), pgstore.Logger(slog.New(slog.NewTextHandler(&log, nil))))
 			finish(t, store, "old")
 			execute(t, pool, `ALTER TABLE oncekey_records ADD COLUMN later text; INSERT INTO oncekey_records_migrations VALUES (1000)`)
 			must(t, pgstore.Migrate(t.Context(), pool))
@@ -61,6 +63,10 @@ func TestNextVersion(t *testing.T) {
 			replays(t, store, claim("new"), "new")
 			execute(t, pool, `UPDATE oncekey_records SET version = 2 WHERE record_key = 'new'`)
 			fails(t, "Acquire", acquire(t.Context(), store, takeOver("new")).err, storage.ErrCorruptRecord, "version is 2, want 1")
+			list, err := store.List(t.Context(), storage.Filter{}, storage.Page{Limit: 10})
+			if err != nil || len(list.Entries) != 1 || list.Entries[0].Key != "old" || !strings.Contains(log.String(), "version is 2, want 1") {
+				t.Errorf("List returned %+v and %v, want the other record, and logged %q, want why it skipped one", list, err, &log)
+			}
 			lease := win(t, store, remembered(takeOver("next")))
 			execute(t, pool, `UPDATE oncekey_records SET version = 2, later = 'later' WHERE record_key = 'next'`)
 			age(t, pool, "next", leaseEnded)
