@@ -159,13 +159,13 @@ func parseKeyField(path string) (string, error) {
 
 func positive(_ *Policy, n int64, check checker) { check(n > 0, n, "more than zero") }
 
-// aMillisecond is the least time. It refuses a number without a unit: Go reads StoreTimeout(500) as nanoseconds.
-func aMillisecond(_ *Policy, d time.Duration, check checker) {
-	check(d >= time.Millisecond, d, "at least 1ms")
+// atLeast refuses a number without a unit, too: Go reads StoreTimeout(500) as nanoseconds.
+func atLeast(least time.Duration) rule[time.Duration] {
+	return func(_ *Policy, d time.Duration, c checker) { c(d >= least, d, "at least %v", least) }
 }
 
-func noneOrAMillisecond(_ *Policy, d time.Duration, check checker) {
-	check(d == 0 || d >= time.Millisecond, d, "zero, or at least 1ms")
+func zeroOrAtLeast(least time.Duration) rule[time.Duration] {
+	return func(_ *Policy, d time.Duration, c checker) { c(d == 0 || d >= least, d, "zero, or at least %v", least) }
 }
 
 // each checks every item of a list.

@@ -14,10 +14,10 @@ var settings = []setting{
 	inHours("TTLHours", 1, func(p *Policy) *time.Duration { return &p.TTL }, func(_ *Policy, ttl time.Duration, check checker) {
 		check(ttl >= time.Millisecond && ttl <= maxTTL, ttl, "from 1ms to %v (ten years)", maxTTL)
 	}),
-	inHours("RememberHours", 0, func(p *Policy) *time.Duration { return &p.Remember }, noneOrAMillisecond, func(p *Policy, d time.Duration, check checker) {
+	inHours("RememberHours", 0, func(p *Policy) *time.Duration { return &p.Remember }, zeroOrAtLeast(time.Millisecond), func(p *Policy, d time.Duration, check checker) {
 		check(d <= maxTTL-max(p.TTL, 0) || p.TTL > maxTTL, d, "at most %v (ten years) with TTL, which is %v", maxTTL, p.TTL)
 	}),
-	duration("LockTTL", "60s", func(p *Policy) *time.Duration { return &p.LockTTL }, aMillisecond, func(p *Policy, lease time.Duration, check checker) {
+	duration("LockTTL", "60s", func(p *Policy) *time.Duration { return &p.LockTTL }, atLeast(time.Millisecond), func(p *Policy, lease time.Duration, check checker) {
 		check(lease <= p.TTL, lease, "at most TTL, which is %v", p.TTL)
 	}),
 	toggle("Required", func(p *Policy) *bool { return &p.Required }),
@@ -31,9 +31,8 @@ var settings = []setting{
 				check(false, format.name, "UUIDKey, or KeyPattern with a regular expression: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 			}
 		}),
-	duration("KeyAge", "23h", func(p *Policy) *time.Duration { return &p.KeyAge }, func(p *Policy, age time.Duration, check checker) {
+	duration("KeyAge", "23h", func(p *Policy) *time.Duration { return &p.KeyAge }, zeroOrAtLeast(time.Minute), func(p *Policy, age time.Duration, check checker) {
 		longest := p.TTL + p.Remember - KeyClockTolerance
-		check(age == 0 || age >= time.Minute, age, "zero, or at least 1m0s")
 		check(age < time.Minute || age <= longest, age,
 			"at most %v, which is TTL with Remember less %v for clocks that are ahead: a retry after its record, and before KeyAge, would run again", longest, KeyClockTolerance)
 	}),
@@ -55,17 +54,17 @@ var settings = []setting{
 			check(mode <= FailOpen, int(mode), "FailClosed or FailOpen")
 			check(!p.Transactional || mode != FailOpen, mode, "FailClosed when Transactional is true: there is no transaction without the store")
 		}),
-	duration("Wait", "2s", func(p *Policy) *time.Duration { return &p.Wait }, noneOrAMillisecond),
+	duration("Wait", "2s", func(p *Policy) *time.Duration { return &p.Wait }, zeroOrAtLeast(time.Millisecond)),
 	field("OnAbandoned", text, "Reexecute or Refuse, or policy.Recover in Go", func(p *Policy) *AbandonedMode { return &p.OnAbandoned },
 		oneOf(Reexecute, Refuse), AbandonedMode.String, func(_ *Policy, mode AbandonedMode, check checker) {
 			check(!mode.recovers || mode.recover != nil, mode, "given a function, or be Reexecute or Refuse")
 		}),
 	toggle("Transactional", func(p *Policy) *bool { return &p.Transactional }),
 	toggle("ObserveOnly", func(p *Policy) *bool { return &p.ObserveOnly }),
-	duration("MaxRun", "15m", func(p *Policy) *time.Duration { return &p.MaxRun }, aMillisecond),
+	duration("MaxRun", "15m", func(p *Policy) *time.Duration { return &p.MaxRun }, atLeast(time.Millisecond)),
 	bytes("MaxRequestBytes", func(p *Policy) *int64 { return &p.MaxRequestBytes }),
 	bytes("MaxResponseBytes", func(p *Policy) *int64 { return &p.MaxResponseBytes }),
-	duration("StoreTimeout", "500ms", func(p *Policy) *time.Duration { return &p.StoreTimeout }, aMillisecond),
+	duration("StoreTimeout", "500ms", func(p *Policy) *time.Duration { return &p.StoreTimeout }, atLeast(time.Millisecond)),
 	names("Release", "statuses from 400 on, or classes of them,", released, each(isError, "a status from 400 to 599, or the class 4xx or 5xx")),
 	names("Keep", "statuses or classes such as 5xx,", kept, each(isStatus, statusForm), notIn("Release", released)),
 	names("Uncertain", "statuses or classes such as 5xx,", func(p *Policy) *[]string { return &p.Uncertain },
