@@ -61,13 +61,16 @@ end
 // admitText returns the bound that is reached or 0, and the rest of the window. ARGV has the
 // token, the time in milliseconds for which the place lasts, both bounds and the window.
 const admitText = holdPlace + `
-local places, keys = tonumber(ARGV[3]), tonumber(ARGV[4])
-if places > 0 and redis.call('ZSCORE', KEYS[1], ARGV[1]) then
-	hold(true)
-	return {0, 0}
+local places, keys, full = tonumber(ARGV[3]), tonumber(ARGV[4]), false
+if places > 0 then
+	if redis.call('ZSCORE', KEYS[1], ARGV[1]) then
+		hold(true)
+		return {0, 0}
+	end
+	redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
+	full = redis.call('ZCARD', KEYS[1]) >= places
 end
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
-if places > 0 and redis.call('ZCARD', KEYS[1]) >= places then
+if full then
 	return {1, 0}
 end
 if keys > 0 then

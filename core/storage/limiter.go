@@ -23,8 +23,7 @@ type Limiter interface {
 	// counts twice.
 	//
 	// The window of NewKeys is fixed: it begins with the first key after the window before has
-	// ended, and lasts for Window by the store's clock. One that would last for longer than Window
-	// is over: the clock was set back.
+	// ended, and lasts for Window by the store's clock. With more than Window left, it is over.
 	Admit(ctx context.Context, p Place, ttl time.Duration, limit ScopeLimit) (Admission, error)
 	// Keep renews a place, to last for ttl from now. A ttl of zero gives the place back. Keep
 	// has no effect on a place that does not exist, and changes no window.
