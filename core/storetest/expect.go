@@ -75,7 +75,7 @@ func (f *fixture) isAbandoned(r *storage.Record, attempt uint64) {
 	}
 }
 
-// saysSinceWhen expects the record of a lease that has ended before at least so long.
+// saysSinceWhen expects the record of a lease that ended at least so long ago.
 func (f *fixture) saysSinceWhen(r *storage.Record, ended time.Duration) {
 	f.Helper()
 	if r.LeaseLeft > -ended {

@@ -48,11 +48,10 @@ type Option func(*Store)
 // HotTimeout sets the time limit of one call to the hot tier. After that the store
 // continues with the durable tier alone. The default is [DefaultHotTimeout]. Set it
 // well below the policies' StoreTimeout: Acquire gives the hot tier at most half of
-// the time left. HotTimeout panics when the time is below a
-// millisecond.
+// the time left. HotTimeout panics when the time is below a millisecond.
 func HotTimeout(timeout time.Duration) Option {
-	if timeout < shortest {
-		panic(fmt.Sprintf("tieredstore: HotTimeout(%s): want at least %s", timeout, shortest))
+	if timeout < time.Millisecond {
+		panic(fmt.Sprintf("tieredstore: HotTimeout(%s): want at least 1ms", timeout))
 	}
 	return func(s *Store) { s.hot.timeout = timeout }
 }
