@@ -23,7 +23,7 @@ func (f *fixture) exclude() {
 	var holders [historyKeys]atomic.Int32
 	f.together(historyCallers, func(caller int) error {
 		n := caller % historyKeys
-		for range 10 {
+		for range 20 {
 			lease, record, err := f.store.Acquire(f.Context(), of(f.takeOver(), key(n)))
 			if err != nil {
 				return err
