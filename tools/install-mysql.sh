@@ -55,11 +55,15 @@ trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/apt/state/lists/partial" "$work/apt/cache/archives/partial" "$work/apt/empty" "$work/unpacked" "$work/mysql"
 : >"$work/apt/status" # no package counts as installed, so all libraries are downloaded
 
-# private runs apt with lists, caches and a status of its own.
-private() {
-	"$@" -o Dir::State="$work/apt/state" -o Dir::State::status="$work/apt/status" -o Dir::Cache="$work/apt/cache" \
-		-o APT::Install-Recommends=false -o APT::Sandbox::User="$(id -un)" $sources
-}
+# private runs apt with lists, caches and a status of its own. Their folder may have a space in its name.
+private() { "$@" -c "$work/apt/conf"; }
+cat >"$work/apt/conf" <<CONF
+Dir::State "$work/apt/state";
+Dir::State::status "$work/apt/status";
+Dir::Cache "$work/apt/cache";
+APT::Install-Recommends "false";
+APT::Sandbox::User "$(id -un)";
+CONF
 
 # shellcheck disable=SC1091 # the file describes the system
 case $(. /etc/os-release && echo "$ID") in
@@ -68,11 +72,14 @@ debian)
 	keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 	test -s "$keyring" || fail "$keyring is missing (apt-get install debian-archive-keyring)"
 	echo "deb [signed-by=$keyring] ${mirror:-https://deb.debian.org/debian} sid main" >"$work/apt/sources.list"
-	sources="-o Dir::Etc::sourcelist=$work/apt/sources.list -o Dir::Etc::sourceparts=$work/apt/empty
-		-o Dir::Etc::preferencesparts=$work/apt/empty -o Dir::Etc::preferences=$work/apt/empty/none"
+	cat >>"$work/apt/conf" <<CONF
+Dir::Etc::sourcelist "$work/apt/sources.list";
+Dir::Etc::sourceparts "$work/apt/empty";
+Dir::Etc::preferencesparts "$work/apt/empty";
+Dir::Etc::preferences "$work/apt/empty/none";
+CONF
 	;;
-*) sources= ;; # Ubuntu's own suites have it
-esac
+esac # Ubuntu's own suites have it
 private apt-get update -qq || fail "apt-get update failed, see above"
 
 package=
@@ -106,7 +113,7 @@ mkdir -p "$work/mysql/${plugin%/*}" "$work/mysql/share"
 cp "$unpacked/usr/$plugin" "$work/mysql/$plugin" 2>/dev/null || rmdir "$work/mysql/${plugin%/*}"
 cp "$server" "$work/mysql/server"
 cp -L "$loader" "$work/mysql/loader"
-"$loader" --library-path "$libraries" --list "$server" | sed -n 's/.* => \(\/[^ ]*\) .*/\1/p' | while read -r library; do
+"$loader" --library-path "$libraries" --list "$server" | sed -n 's/.* => \(\/.*\) (0x[0-9a-f]*)$/\1/p' | while read -r library; do
 	cp -L "$library" "$work/mysql/lib/"
 done
 cp -R "$unpacked/usr/share/mysql/english" "$unpacked/usr/share/mysql/charsets" "$work/mysql/share/"
