@@ -96,12 +96,6 @@ func dialed[T any](ctx context.Context, s *Store, call func(ctx context.Context)
 	return result, s.dialing.reason(ctx, err)
 }
 
-// isPunctual reports whether the client's calls end with their deadline.
-func isPunctual(client redis.UniversalClient) bool {
-	server, is := client.(*redis.Client)
-	return is && server.Options().ContextTimeoutEnabled
-}
-
 // withContextError adds the context's error when the client returned its own error
 // for a timeout, such as a socket's "i/o timeout".
 func withContextError(ctx context.Context, err error) error {

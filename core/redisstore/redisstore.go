@@ -194,7 +194,8 @@ func New(client redis.UniversalClient, options ...Option) *Store {
 		s.merges, s.deferred = true, deferredOf(pipeliner)
 	}
 	s.dialing = watchDials(client)
-	s.punctual = s.replicas.wanted == 0 && isPunctual(client)
+	server, single := client.(*redis.Client)
+	s.punctual = single && s.replicas.wanted == 0 && server.Options().ContextTimeoutEnabled
 	return s
 }
 

@@ -49,8 +49,8 @@ func ReadBody(r *http.Request, buffer *Buffer, limit int64) ([]byte, *problem.Pr
 
 // bodyProblem returns the problem for the results of readAll, or nil.
 func bodyProblem(body []byte, err error, limit int64) *problem.Problem {
-	switch {
-	case isTooLarge(err), int64(len(body)) > limit: // longer than Content-Length
+	switch _, tooLarge := errors.AsType[*http.MaxBytesError](err); {
+	case tooLarge, int64(len(body)) > limit: // longer than Content-Length
 		return problem.New(problem.BodyTooLarge, "")
 	case err != nil:
 		return problem.New(problem.BodyUnreadable, "")
@@ -127,11 +127,6 @@ func bufferSize(read, length, limit int64) int64 {
 		size = size/bufferGrowth + 1
 	}
 	return size
-}
-
-func isTooLarge(err error) bool {
-	_, tooLarge := errors.AsType[*http.MaxBytesError](err)
-	return tooLarge
 }
 
 // PeekBody reads the body as ReadBody does, into its own memory, and leaves the request
