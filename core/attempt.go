@@ -28,7 +28,7 @@ type attempt struct {
 	*claimant                 // from the reading of the request until the decision
 	body      []byte          // of a policy with a KeyField, which is read early
 	sketch    []byte          // of the first request with the key, if this request differs
-	failure   error           // of the store, for the event of the decision
+	failure   error           // of the store or the Scope, for the event of the decision
 	found     *storage.Record // the last record that decided
 	waited    bool            // the key was in progress in an earlier round
 	waits     bool            // the request is counted in shared.waiters
@@ -82,6 +82,7 @@ func (a *attempt) identify(r *http.Request) *problem.Problem {
 	scope, err := a.scopeOf(r)
 	if err != nil || scope == "" {
 		a.name()
+		a.failure = scopeFailure(err)
 		refusal := problem.New(problem.PrincipalMissing, "")
 		refusal.Challenge = ChallengeOf(err)
 		return refusal
@@ -121,10 +122,9 @@ func unread(s *shared, r *http.Request, route *Route) *attempt {
 	return a
 }
 
-// claimant makes the claim of a request when a store asks for it (see storage.Request): the
-// canonical walk, the token and the origin together take longer than a replay from
-// memory. A claimant is used again for a later request, because a store that is called
-// through an interface moves it to the heap.
+// claimant makes the claim of a request when a store asks for it (see storage.Request): the canonical
+// walk, the token and the origin together take longer than a replay from memory. A claimant is used
+// again for a later request, because a store that is called through an interface moves it to the heap.
 type claimant struct {
 	identity *identity
 	input    fingerprint.Request  // until the decision

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -205,6 +206,33 @@ func TestEventsOfUnguardedAndRefusedRequests(t *testing.T) {
 		t.Fatalf("got %v", lines)
 	}
 	testkit.Equal(t, lines[1]["idempotency_key"], "", "a hash of no key")
+}
+
+// An operator sees why every request gets a 401. The text of a sign-in may quote a token.
+func TestLogSaysWhyAScopeFailed(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	signIn := func(r *http.Request) (string, error) {
+		if r.Header.Get("Authorization") == "" {
+			return "", fmt.Errorf("no session for a-token: %w", context.DeadlineExceeded)
+		}
+		return "alice", nil
+	}
+	engine := engineFor(t, memstore.New(), core.ScopeByHost(signIn), core.WithObserver(event.Log(slog.New(slog.NewTextHandler(&out, nil)))))
+	anonymous, homeless := newPost(t.Context(), "k", payment), newPost(t.Context(), "k", payment)
+	anonymous.Header.Del("Authorization")
+	homeless.Host = ""
+	for r, want := range map[*http.Request]string{
+		anonymous: `error="oncekey: the Scope failed: *fmt.wrapError: context deadline exceeded"`,
+		homeless:  `error="oncekey: the Scope failed: the request's Host names no tenant"`,
+	} {
+		out.Reset()
+		testkit.Serve(engine.Handler(http.HandlerFunc(created)), r)
+		wantLine(t, out.String(), "result=refused", "code=principal_missing", want)
+		if strings.Contains(out.String(), "a-token") {
+			t.Errorf("a token is in the log: %s", &out)
+		}
+	}
 }
 
 func TestEventHashes(t *testing.T) {

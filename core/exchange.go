@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 
@@ -64,7 +65,7 @@ func (x *exchange) respond(route *Route, p *problem.Problem) {
 // refuse responds to a request that never reaches the store. On a route that only
 // observes, next responds.
 func (x *exchange) refuse(a *attempt, refusal *problem.Problem) {
-	x.report(a, event.Event{Result: event.Refused, Code: refusal.Code, Err: errors.New(x.shared.responder.naming(*refusal).Error)})
+	x.report(a, event.Event{Result: event.Refused, Code: refusal.Code, Err: cmp.Or(a.failure, errors.New(x.shared.responder.naming(*refusal).Error))})
 	if a.route.observes {
 		passThrough(x.w, x.r, a.route, x.next)
 		return

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/oncekey/oncekey/core/internal/cause"
 	"github.com/oncekey/oncekey/core/internal/wire"
 )
 
@@ -42,6 +43,14 @@ type Scope func(*http.Request) (string, error)
 // authenticated user of the request's context.
 func ScopeBy(principal func(*http.Request) (string, error)) Scope { return principal }
 
+// scopeFailure is the error of an event about a Scope's error.
+func scopeFailure(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("oncekey: the Scope failed: %w", err)
+}
+
 // SharedScope puts the keys of all clients in one scope. Use SharedScope for services
 // with a single client: every client that knows a key can read the stored response.
 func SharedScope(*http.Request) (string, error) { return "\x00shared", nil }
@@ -70,7 +79,7 @@ func ScopeByHost(scope Scope) Scope {
 		}
 		host := wire.CanonicalHost(r.Host)
 		if host == "" || strings.Contains(host, " ") { // net/http's server refuses a space
-			return "", fmt.Errorf("oncekey: the request's Host is %q, which names no tenant", host)
+			return "", cause.New("the request's Host names no tenant")
 		}
 		return host + " " + principal, nil
 	}

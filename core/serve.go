@@ -213,9 +213,8 @@ func missing(e *Engine, route *Route, next http.Handler) string {
 		return "Route"
 	case next == nil, isFunction && function == nil:
 		return "http.Handler"
-	default:
-		return ""
 	}
+	return ""
 }
 
 // Refuse responds with 500 wrong_setup. Adapters call Refuse where the guard is

@@ -125,7 +125,7 @@ type Event struct {
 	// Observed says that the route only observes. The handler ran without a guard, and
 	// Result is the decision that a guard would have made.
 	Observed bool
-	// Err is the store's error, the function's or handler's, the cause that ended the run early, or the
+	// Err is the store's error, the function's, handler's or Scope's, the cause that ended the run early, or the
 	// limit at which a request may not wait. An Unreplayable whose Err wraps storage.ErrNotStorable was
 	// refused by the store. The text may quote the request: log ErrorText instead.
 	Err error
