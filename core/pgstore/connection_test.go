@@ -96,6 +96,40 @@ func TestTransactionMode(t *testing.T) {
 	})
 }
 
+// Behind a pooler a batch has a COMMIT of its own. One that never arrives is no success of
+// its calls, whose rows the server has sent before.
+func TestLostCommitOfABatch(t *testing.T) {
+	t.Parallel()
+	dsn := bouncer(t, postgrestest.Shared(t))
+	proxy, through := proxied(t, dsn)
+	tracer := &queryTracer{}
+	store, elsewhere := pgstore.New(connect(t, dsn, through, tracer.traces)), pgstore.New(migrated(t, dsn))
+	must(t, store.Check(t.Context()))
+	lost := func(calls func()) {
+		tracer.before = func(data pgx.TraceQueryStartData) {
+			if strings.EqualFold(data.SQL, "commit") {
+				proxy.Set(faultproxy.LoseRequests())
+			}
+		}
+		calls()
+		tracer.before = nil
+		proxy.Set(faultproxy.None())
+	}
+	all := claims(2)
+	lost(func() {
+		for n, o := range claimTogether(t, store, all...) {
+			fails(t, "Acquire", o.err, nil, all[n].Key)
+		}
+	})
+	leases := []storage.Lease{win(t, elsewhere, all[0]), win(t, elsewhere, all[1])}
+	lost(func() {
+		for n, err := range completeTogether(t, store, leases...) {
+			fails(t, "Complete", err, nil, all[n].Key)
+		}
+	})
+	must(t, errors.Join(completeTogether(t, store, leases...)...))
+}
+
 // Case 45: handlers' statements need the setting of docs/sql.md.
 func TestTransactionsInTransactionMode(t *testing.T) {
 	t.Parallel()

@@ -32,8 +32,8 @@ type Lane[Q, R any] struct {
 	// Client names the code that Send runs, whose panic is an error.
 	Client string
 	// Send decides calls of a batch, of which there are at least two, by Call.Decide, and
-	// reports whether it has written. After an error their outcome is unknown. A call that
-	// Send leaves undecided is sent alone.
+	// reports whether it has written. After an error their outcome is unknown, decided or
+	// not. A call that Send leaves undecided is sent alone.
 	Send func(ctx context.Context, batch []*Call[Q, R]) (wrote bool, err error)
 	// Statements is how many may be under way before calls wait, see free.
 	Statements int
@@ -72,18 +72,18 @@ func (l *Lane[Q, R]) Do(ctx context.Context, request Q, bytes int, alone func() 
 		c, number = l.gather(ctx, request, bytes, number)
 	}
 	if c != nil {
+		var none R
 		select {
 		case <-c.ended:
 		case <-ctx.Done():
 			l.leave(c)
-			var none R
 			return none, ctx.Err()
 		}
 		switch {
+		case c.err != nil:
+			return none, c.err
 		case c.decided:
 			return c.result, nil
-		case c.err != nil:
-			return c.result, c.err
 		}
 		number = c.alone
 	}
