@@ -216,12 +216,10 @@ func (t *transaction) discard(ctx context.Context) {
 }
 
 // end sends COMMIT or ROLLBACK. The pool gets its connection back when the driver
-// returns.
+// returns. pgx closes it when ctx ends.
 func (t *transaction) end(ctx context.Context, send func() error) error {
-	_, err := within(ctx, func() (struct{}, error) {
-		defer t.cancel()
-		return struct{}{}, send()
-	})
+	defer t.cancel()
+	_, err := within(ctx, func() (struct{}, error) { return struct{}{}, send() })
 	return err
 }
 

@@ -149,6 +149,22 @@ func TestConfirmationOfACommitIsLost(t *testing.T) {
 	})
 }
 
+// A COMMIT that the network swallows keeps no connection of the pool, and so no locks at the
+// server once it sees the connection end. (A COMMIT of go-sql-driver/mysql heeds no context.)
+func TestSwallowedCommit(t *testing.T) {
+	t.Parallel()
+	s := postgresql
+	direct := s.dsn(t)
+	address := regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(direct)
+	proxy := faultproxy.Start(t, address)
+	s.dsn = func(testing.TB) string { return strings.Replace(direct, address, proxy.Addr(), 1) }
+	h := s.begin(t)
+	committed := sqlstore.BeforeCommit(h.Transaction, func() { proxy.Set(faultproxy.Blackhole()) })
+	err := limited(t, time.Second, func(ctx context.Context) error { return committed.Commit(ctx, h.lease, result("paid")) })
+	fails(t, "Commit", err, context.DeadlineExceeded)
+	eventually(t, func() bool { return h.db.Stats().InUse == 0 })
+}
+
 // Case 19: the server is killed at each point of a transaction. After its restart both
 // writes are there, or neither.
 func TestServerKilledInATransaction(t *testing.T) {
