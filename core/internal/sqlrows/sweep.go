@@ -15,6 +15,9 @@ const (
 	SweepBatch = 500
 	// maximumBatch is bounded by the number of parameters that a statement can have.
 	maximumBatch = 10_000
+	// batchTimeout ends a batch whose server no longer responds. RunSweeper's context has no
+	// deadline, and without one its process would never sweep again.
+	batchTimeout = 5 * time.Minute
 )
 
 // Sweep removes the records that expired before the last full hour, and returns their
@@ -24,7 +27,8 @@ const (
 //
 // It works in batches of at most batch records, until none are left. Each batch is a
 // SELECT of keys, a DELETE and an UPDATE. A record that is claimed in between stays.
-// After an error, ctx's included, the number counts the records removed before.
+// After an error, ctx's included, the number counts the records removed before. A batch may
+// take five minutes.
 //
 // Sweep returns an error for a batch that is not from 1 to 10,000.
 func (s *Records) Sweep(ctx context.Context, batch int) (removed int64, err error) {
@@ -34,10 +38,12 @@ func (s *Records) Sweep(ctx context.Context, batch int) (removed int64, err erro
 	for {
 		var more bool
 		var swept int64
-		err := s.Retry(ctx, func() (err error) {
-			more, swept, err = s.sweep(ctx, batch)
+		limited, cancel := context.WithTimeout(ctx, batchTimeout)
+		err := s.Retry(limited, func() (err error) {
+			more, swept, err = s.sweep(limited, batch)
 			return err
 		})
+		cancel()
 		removed += swept
 		if s.Swept != nil {
 			s.Swept.Add(swept)
