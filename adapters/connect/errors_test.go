@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"slices"
 	"sync"
@@ -129,5 +130,32 @@ func TestReplayedErrorsAreNotRepeated(t *testing.T) {
 		if r := call("k"); !r.Replayed() || attempts != 1 {
 			t.Errorf("%s: got %v %v after %d repetitions, want the stored error after one", name, r.Status, r.Metadata, attempts)
 		}
+	}
+}
+
+// gRPC sends the metadata of an error as trailers, and no trailer of HTTP is one of these names.
+func TestHeadersOfErrorsAreHeaders(t *testing.T) {
+	t.Parallel()
+	guard := mustGuard(t, rpctest.NewEngine(t, memstore.New(), func(r *http.Request) (string, error) {
+		if user := r.Header.Get("Authorization"); user != "" {
+			return user, nil
+		}
+		return "", core.Challenge("Bearer", errors.New("no user"))
+	}), policy.Row("POST "+rpctest.Pay))
+	server := serve(t, simple(func(ctx context.Context, _ *shop.PayRequest) (*shop.Payment, error) {
+		info, _ := connect.CallInfoForHandlerContext(ctx)
+		info.ResponseHeader().Set("Cache-Control", "no-store")
+		return nil, connect.NewError(connect.CodeNotFound, errors.New("no"))
+	}), guard)
+	for name, opts := range map[string][]connect.ClientOption{"Connect": nil, "gRPC": {connect.WithGRPC()}, "gRPC-Web": {connect.WithGRPCWeb()}} {
+		call := clientOf(t, server, opts...)
+		for _, replayed := range []bool{false, true} {
+			r := call(t.Context(), rpctest.Pay, rpctest.Key(name), new(shop.PayRequest))
+			if r.Replayed() != replayed || !slices.Equal(r.Metadata["Cache-Control"], []string{"no-store"}) {
+				t.Errorf("%s: got %v, want Cache-Control, and a replay: %t", name, r.Metadata, replayed)
+			}
+		}
+		r := call(t.Context(), rpctest.Pay, http.Header{core.KeyHeader: {name}}, new(shop.PayRequest))
+		testkit.Equal(t, r.Metadata.Get("Www-Authenticate"), "Bearer", "the challenge over %s", name)
 	}
 }

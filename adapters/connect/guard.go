@@ -87,7 +87,9 @@ func (g *Guard) serve(ctx context.Context, request connect.AnyRequest, message p
 		outer.header.restore(reply.Header)
 		outer.trailer.restore(reply.Trailer)
 		if reply.Message == nil {
-			return nil, errorOf(&reply)
+			failed := errorOf(&reply)
+			maps.Copy(outer.header.now, reply.Header) // gRPC sends Meta as trailers, which cannot be Www-Authenticate or Cache-Control
+			return nil, failed
 		}
 		replayed := &stored{connect.NewResponse(new(struct{})), reply.Message}
 		maps.Copy(replayed.Header(), reply.Header)

@@ -27,7 +27,7 @@ type noted struct{ now, before http.Header }
 func noteInfo(ctx context.Context) handlerInfo {
 	info, known := connect.CallInfoForHandlerContext(ctx)
 	if !known { // a test calls the interceptor without a handler
-		return handlerInfo{}
+		return handlerInfo{noted{now: make(http.Header)}, noted{now: make(http.Header)}}
 	}
 	note := func(h http.Header) noted { return noted{h, h.Clone()} }
 	return handlerInfo{note(info.ResponseHeader()), note(info.ResponseTrailer())}
@@ -155,7 +155,7 @@ func statusAtClient(err error) *status.Status {
 	return statusOf(err)
 }
 
-// errorOf returns the error of a reply.
+// errorOf returns the error of a reply, with its trailers and the mark of a replay, which it takes from the header.
 func errorOf(reply *rpc.Reply) error {
 	failed := connect.NewError(connect.Code(reply.Status.GetCode()), errors.New(reply.Status.GetMessage()))
 	for _, packed := range reply.Status.GetDetails() {
@@ -163,8 +163,11 @@ func errorOf(reply *rpc.Reply) error {
 			failed.AddDetail(detail)
 		}
 	}
-	addAll(failed.Meta(), reply.Header)
 	addAll(failed.Meta(), reply.Trailer)
+	if reply.Replayed() {
+		failed.Meta()[rpc.ReplayHeader] = reply.Header[rpc.ReplayHeader]
+		delete(reply.Header, rpc.ReplayHeader)
+	}
 	return failed
 }
 
