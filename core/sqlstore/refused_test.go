@@ -196,11 +196,13 @@ func TestTriggerThatDropsRows(t *testing.T) {
 			execute(t, db, `CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$`)
 			drop = `EXECUTE FUNCTION nothing()`
 		}
-		for _, change := range []string{"INSERT", "UPDATE"} {
+		for _, change := range []string{"INSERT", "UPDATE", "DELETE"} {
 			execute(t, db, fmt.Sprintf(`CREATE TRIGGER before_%[1]s BEFORE %[1]s ON oncekey_records FOR EACH ROW %[2]s`, change, drop))
 		}
 		_, _, err := store.Acquire(t.Context(), claim("new"))
 		fails(t, "Acquire", err, storage.ErrNotStorable, "a trigger or a rule")
 		fails(t, "Complete", store.Complete(t.Context(), lease, result("answer")), nil, "a trigger or a rule")
+		_, err = store.Forget(t.Context(), "running", storage.RerunIsSafe)
+		fails(t, "Forget", err, nil, "a trigger or a rule")
 	})
 }

@@ -155,7 +155,7 @@ func (s *Records) Forget(ctx context.Context, key string, confirmation storage.C
 }
 
 func (s *Records) forget(ctx context.Context, key string) (bool, error) {
-	for {
+	for range rounds {
 		a := KeyOf(key)
 		r, err := s.Pool.Find(ctx, Head, a)
 		if err != nil || r == nil {
@@ -166,4 +166,5 @@ func (s *Records) forget(ctx context.Context, key string) (bool, error) {
 			return deleted && !r.isNoRecord(), err
 		}
 	}
+	return false, errNoRound
 }
