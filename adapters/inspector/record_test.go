@@ -223,10 +223,10 @@ func TestBodyThatIsNotJSON(t *testing.T) {
 func TestRedact(t *testing.T) {
 	t.Parallel()
 	s := newService(t, memstore.New(), inspector.Redact(func(contentType string, body []byte) []byte {
-		return []byte(contentType + " " + strings.ReplaceAll(string(body), "p1", "(payment)\u202e"))
+		return []byte(contentType + " " + strings.ReplaceAll(string(body), "p1", "(payment)\u202e\x1b[2J"))
 	}))
 	s.pay("k1", "")
-	s.wantPage(s.post("/records/"+s.id("k1")+"/reveal", nil), http.StatusOK, `(payment)\u202e`) // it cannot turn around what the page says
+	s.wantPage(s.post("/records/"+s.id("k1")+"/reveal", nil), http.StatusOK, `(payment)\u202e\u001b[2J`) // it cannot turn around what the page says, or change a terminal
 	shown := read[inspector.Record](s, s.post("/records/"+s.id("k1")+"/reveal", nil, acceptsJSON...), http.StatusOK).Response
 	if !strings.HasPrefix(shown.Body, "application/json {") || !strings.Contains(shown.Body, "(payment)") || !strings.Contains(shown.Body, "(masked)") {
 		t.Errorf("the body is %q, want one that both have masked", shown.Body)

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/storage"
@@ -143,13 +144,24 @@ func (p *Page) write(w http.ResponseWriter, v visit, s screen) {
 		}
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.WriteHeader(s.status)
-		_, _ = directions.WriteString(w, html.String())
+		_, _ = visible.WriteString(w, html.String())
 	}
 }
 
-// directions shows the characters by which a text of others would turn around the page's own text behind it.
-var directions = strings.NewReplacer("\u202a", `\u202a`, "\u202b", `\u202b`, "\u202c", `\u202c`, "\u202d", `\u202d`, "\u202e", `\u202e`,
-	"\u2066", `\u2066`, "\u2067", `\u2067`, "\u2068", `\u2068`, "\u2069", `\u2069`)
+// visible shows controls but tabs and line breaks, and the characters by which a text of others would turn around the page's
+// own text behind it.
+var visible = func() *strings.Replacer {
+	var shown []string
+	for _, r := range "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069" {
+		shown = append(shown, string(r), fmt.Sprintf(`\u%04x`, r))
+	}
+	for r := range rune('\u00a0') {
+		if unicode.IsControl(r) && !strings.ContainsRune("\t\n\r", r) {
+			shown = append(shown, string(r), fmt.Sprintf(`\u%04x`, r))
+		}
+	}
+	return strings.NewReplacer(shown...)
+}()
 
 func challenge(w http.ResponseWriter, err error) {
 	if value := core.ChallengeOf(err); value != "" {
