@@ -18,21 +18,19 @@ type Asked struct {
 // Decide returns the code of the problem for a request that does not hold the lease of its
 // key, or "" where the request gets the record's response.
 func Decide(record *storage.Record, asked Asked) (code string) {
+	isHTTP := record.Status == min(max(record.Status, 100), 999) // net/http panics over any other status
 	switch {
 	case !asked.Repeats:
 		return problem.KeyReused
-	case record.State == storage.Completed, record.State == storage.Failed:
+	case isHTTP && record.State == storage.Completed, isHTTP && record.State == storage.Failed,
+		record.State == storage.Unreplayable && asked.Observes:
 		return ""
-	case record.State == storage.Unreplayable && asked.Observes:
-		return ""
-	case record.State == storage.Unreplayable:
+	case record.State == storage.Unreplayable, record.State == storage.Completed, record.State == storage.Failed:
 		return problem.NotReplayable
-	case record.State == storage.Expired && record.Status == 0: // the key was abandoned
+	case record.State == storage.Expired && record.Status == 0, record.Abandoned() && asked.Refuses: // each was abandoned
 		return problem.OutcomeUnknown
 	case record.State == storage.Expired:
 		return problem.KeyExpired
-	case record.Abandoned() && asked.Refuses:
-		return problem.OutcomeUnknown
 	default:
 		return problem.InProgress
 	}

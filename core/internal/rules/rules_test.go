@@ -26,8 +26,10 @@ func TestDecide(t *testing.T) {
 		asked  rules.Asked
 		want   string
 	}{
-		"completed":                {storage.Record{State: storage.Completed}, retry, ""},
-		"failed":                   {storage.Record{State: storage.Failed}, retry, ""},
+		"completed":                {storage.Record{State: storage.Completed, Status: 200}, retry, ""},
+		"failed":                   {storage.Record{State: storage.Failed, Status: 500}, retry, ""},
+		"no status of HTTP":        {storage.Record{State: storage.Completed, Status: 99}, retry, problem.NotReplayable},
+		"no such status either":    {storage.Record{State: storage.Failed, Status: 1000}, retry, problem.NotReplayable},
 		"not kept":                 {storage.Record{State: storage.Unreplayable}, retry, problem.NotReplayable},
 		"not kept, observing":      {storage.Record{State: storage.Unreplayable}, rules.Asked{Repeats: true, Observes: true}, ""},
 		"expired":                  {storage.Record{State: storage.Expired, Status: 201}, retry, problem.KeyExpired},
