@@ -324,6 +324,9 @@ func TestStepsOfARecord(t *testing.T) {
 	if want := []core.StepState{{"charge", true}, {"reserve", true}, {"ship", false}}; err != nil || !slices.Equal(steps, want) {
 		t.Errorf("the steps are %v, %v, want %v", steps, err, want)
 	}
+	if none, err := i.Steps(nil); len(none) != 0 || err != nil { // the record of a key without one
+		t.Errorf("without a record the steps are %v and %v", none, err)
+	}
 	if _, err := i.Steps(&storage.Record{Steps: "no steps"}); !errors.Is(err, storage.ErrCorruptRecord) {
 		t.Errorf("steps of another form: %v, want %v", err, storage.ErrCorruptRecord)
 	}

@@ -14,20 +14,20 @@ type StepState struct {
 }
 
 // Steps returns the steps of a record in progress or released, without their results: first the
-// recorded ones by name, then those that have begun, in order. A record that is settled
-// has none. The error wraps storage.ErrCorruptRecord.
+// recorded ones by name, then those that have begun, in order. A record that is settled has
+// none, and neither has nil. The error wraps storage.ErrCorruptRecord.
 func (i *Inspector) Steps(record *storage.Record) ([]StepState, error) {
+	if record == nil {
+		return nil, nil
+	}
 	log, err := steps.Read(record.Steps)
 	if err != nil {
 		return nil, err
 	}
 	var states []StepState
 	recorded, open := log.Names()
-	for _, name := range recorded {
-		states = append(states, StepState{name, true})
-	}
-	for _, name := range open {
-		states = append(states, StepState{name, false})
+	for i, name := range append(recorded, open...) {
+		states = append(states, StepState{name, i < len(recorded)})
 	}
 	return states, nil
 }
