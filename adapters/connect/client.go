@@ -105,9 +105,9 @@ func ClientInterceptor(o ClientOptions) (connect.Interceptor, error) {
 				defer request.Header().Del(outgoing.FirstSentHeader)
 			}
 			if field := client.EmptyKeyField(request.Any()); field != nil && key != "" {
-				message := request.Any().(proto.Message).ProtoReflect() //nolint:forcetypeassert // a message has the field
-				message.Set(field, protoreflect.ValueOfString(key))
-				defer message.Clear(field)
+				message := proto.Clone(request.Any().(proto.Message)) //nolint:forcetypeassert // a message has the field
+				message.ProtoReflect().Set(field, protoreflect.ValueOfString(key))
+				request = &filled{request, message}
 			}
 			attempt := func(ctx context.Context) (err error) {
 				response, err = next(ctx, request)
@@ -118,6 +118,16 @@ func ClientInterceptor(o ClientOptions) (connect.Interceptor, error) {
 		}
 	}), nil
 }
+
+// filled is a request whose message has its key. The caller may send the message in other calls
+// meanwhile, which would find the key of this one in it.
+type filled struct {
+	connect.AnyRequest
+	message proto.Message
+}
+
+// Any implements connect.AnyRequest.
+func (f *filled) Any() any { return f.message }
 
 // WithCall names a call, so that several calls of one guarded handler to one procedure
 // get different keys. The name must be the same in every run of the handler: take the

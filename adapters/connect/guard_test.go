@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -265,6 +267,32 @@ func TestClient(t *testing.T) {
 			t.Errorf("%+v was accepted", wrong)
 		}
 	}
+}
+
+// Calls at the same time may share a message: each has a key of its own. The race detector sees it too.
+func TestCallsMayShareAMessage(t *testing.T) {
+	t.Parallel()
+	const atOnce = 8
+	fills, err := idemconnect.ClientInterceptor(idemconnect.ClientOptions{KeyField: "request_id"})
+	testkit.Must(t, err)
+	var keys sync.Map
+	var arrived sync.WaitGroup
+	arrived.Add(atOnce)
+	held := connect.UnaryInterceptorFunc(func(connect.UnaryFunc) connect.UnaryFunc {
+		return func(_ context.Context, r connect.AnyRequest) (connect.AnyResponse, error) {
+			if _, again := keys.LoadOrStore(r.Any().(*shop.PayRequest).GetRequestId(), true); again || r.Header().Get(core.KeyHeader) == "" {
+				t.Error("two calls have one key, or a call has none")
+			}
+			arrived.Done()
+			arrived.Wait()
+			return connect.NewResponse(new(shop.Payment)), nil
+		}
+	})
+	client, message := newClient(t, new(httptest.Server), rpctest.Pay, connect.WithInterceptors(fills, held)), new(shop.PayRequest)
+	testkit.Concurrently(atOnce, func(int) {
+		_, err := client.CallUnary(t.Context(), connect.NewRequest(message))
+		testkit.Must(t, err)
+	})
 }
 
 // A replay that is cut off before its trailers is no stored error, and is repeated.
