@@ -63,12 +63,11 @@ type Info struct {
 // repeated call. Use Do for jobs, message consumers and other functions that are not
 // HTTP handlers.
 //
-// function gets the run's context (see Run.Context), on which core.DeriveKey,
-// failure.MarkExecuted and similar functions work. The run's context has the values
-// and the deadline of ctx. It is not cancelled with ctx, because a half-finished run
-// is worse than a late run. If the store fails, the engine calls it again after Do has
-// returned. The Observer and hooks of the store's client may then read values of ctx. gin
-// reuses a *gin.Context: pass c.Request.Context().
+// function gets the run's context (see Run.Context), on which core.DeriveKey, failure.MarkExecuted
+// and similar functions work. The run's context has the values and the deadline of ctx. It is not
+// cancelled with ctx, because a half-finished run is worse than a late run. If the store fails, the
+// engine calls it again after Do has returned. The Observer and hooks of the store's client may then
+// read values of ctx. gin reuses a *gin.Context: pass c.Request.Context().
 //
 // Do stores a result, by the rules of package failure. An error of function releases
 // the key, so that the next call runs function again. But an error wrapped by
@@ -97,6 +96,8 @@ func Do[T any](ctx context.Context, e *Engine, call Call, function func(context.
 		return none, Info{}, errors.New("oncekey: Do is given a nil Engine: make it with core.New")
 	case function == nil:
 		return none, Info{}, errors.New("oncekey: Do is given a nil function")
+	case call.Route != nil && call.Route.exclusion == nil: // compile sets it
+		return none, Info{}, errors.New("oncekey: Call.Route is not from an Engine: give that of MustRoute, or nil for the default policy")
 	}
 	info, err := do(ctx, e, &call, typed{
 		run:    func(ctx context.Context) (err error) { result, err = function(ctx); return err },

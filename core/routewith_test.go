@@ -130,6 +130,10 @@ func TestNilIsNamedAtDeclaration(t *testing.T) {
 			_, _, err := core.Do[int](t.Context(), engine, core.Call{Scope: "s", Name: "n", Key: "k"}, nil)
 			return err
 		}, "nil function"},
+		{"route of Do", func() error {
+			_, _, err := core.Do(t.Context(), engine, core.Call{Scope: "s", Name: "n", Key: "k", Route: &core.Route{}}, function)
+			return err
+		}, "Call.Route"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
