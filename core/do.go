@@ -145,9 +145,8 @@ func do(ctx context.Context, e *Engine, call *Call, s typed) (Info, error) {
 		return recall(decision.Record, s)
 	case decision.Problem != nil:
 		return Info{}, &RefusedError{*decision.Problem, a.failure}
-	default:
-		return Info{}, s.run(unprotected(ctx, a.identity))
 	}
+	return Info{}, s.run(unprotected(ctx, a.identity))
 }
 
 // admitCall sets the request and the input of a call, or returns an error for a wrong call.

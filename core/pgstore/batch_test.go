@@ -223,6 +223,10 @@ func TestExhaustedPool(t *testing.T) {
 	for operation, err := range tryAll(t, store, lease, 50*time.Millisecond) {
 		fails(t, operation, err, context.DeadlineExceeded, "all 1 connections of the pool are in use")
 	}
+	beginning, stop := context.WithCancel(t.Context()) // the engine ends the beginning of a transaction so
+	time.AfterFunc(50*time.Millisecond, stop)
+	_, _, err = store.BeginTransaction(beginning, lease)
+	fails(t, "BeginTransaction", err, context.Canceled, "all 1 connections of the pool are in use")
 	impatient, leave := context.WithCancel(t.Context())
 	const callers = 3
 	all, outcomes, ended := claims(callers), make([]outcome, callers), make(chan int, callers)

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -158,7 +159,7 @@ func (h *Hold) BeginTransaction() (handler context.Context, err error) {
 		h.tx = tx // GiveUp rolls back what has begun too late
 	}
 	if !tooLate.Stop() { // so the error is the end of StoreTimeout, which the store knows as a cancellation
-		err = context.DeadlineExceeded
+		err = fmt.Errorf("%w: %w", context.DeadlineExceeded, cmp.Or(err, context.Canceled))
 	}
 	if err != nil {
 		cancel()

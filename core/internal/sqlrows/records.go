@@ -114,10 +114,10 @@ func Ended(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", end, err)
 }
 
-// InFullPool adds to the error of a call without time that the pool, whose size may be
+// InFullPool adds to the error of a call whose context ended that the pool, whose size may be
 // unlimited, has no free connection: the database may be well, and its errors say nothing.
 func InFullPool(err error, inUse, size int) error {
-	if size <= 0 || inUse < size || !errors.Is(err, context.DeadlineExceeded) {
+	if size <= 0 || inUse < size || !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
 		return err
 	}
 	return fmt.Errorf("all %d connections of the pool are in use: %w", size, err)
