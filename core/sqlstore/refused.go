@@ -16,6 +16,7 @@ var refusedNumbers = []int{
 	1048,                         // null in a column that takes none
 	1118,                         // the row is too large for the engine or its log
 	1264, 1265, 1292, 1366, 1406, // the value does not fit the column
+	1690,       // a number of the row cannot grow
 	1364,       // a column without a default
 	1216, 1452, // a foreign key
 	1644,       // a trigger's SIGNAL

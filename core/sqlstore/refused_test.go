@@ -58,7 +58,7 @@ func refusals() (all []refusal) {
 	for _, code := range []string{"53100", "53200", "55000", "57014", "58030", "XX000"} {
 		all = append(all, refusal{name: "SQLSTATE " + code, on: ofPostgreSQL, prepare: raises(code), passes: true})
 	}
-	for _, number := range []int{1048, 1118, 1264, 1265, 1292, 1364, 1366, 1406, 1452, 1644, 3819, 4025} {
+	for _, number := range []int{1048, 1118, 1264, 1265, 1292, 1364, 1366, 1406, 1452, 1644, 1690, 3819, 4025} {
 		all = append(all, refusal{name: fmt.Sprint("error ", number), on: ofMySQL, prepare: signals(number)})
 	}
 	for _, number := range []int{1021, 1037, 1041, 1114, 1180, 1290, 3024} {
