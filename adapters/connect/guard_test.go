@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -267,6 +268,24 @@ func TestClient(t *testing.T) {
 			t.Errorf("%+v was accepted", wrong)
 		}
 	}
+}
+
+// A call and its retry may differ in the protocol and the encoding.
+func TestOneCallInEachEncoding(t *testing.T) {
+	t.Parallel()
+	var runs atomic.Int64
+	guard := mustGuard(t, rpctest.NewEngine(t, memstore.New(), core.SharedScope), policy.Row("POST "+rpctest.Pay))
+	server := serve(t, unary(func(context.Context, *request) (*response, error) {
+		runs.Add(1)
+		return connect.NewResponse(&shop.Payment{Id: "p1"}), nil
+	}), guard)
+	for _, opt := range []connect.ClientOption{connect.WithProtoJSON(), connect.WithSendGzip(), connect.WithGRPC(), connect.WithGRPCWeb()} {
+		paid := clientOf(t, server, opt)(t.Context(), rpctest.Pay, rpctest.Key("k"), &shop.PayRequest{
+			Amount: 1 << 60, Labels: map[string]string{"b": "<\u2028>", "a": ""}, Rate: math.Inf(-1), Tip: new(int32), Method: new(shop.PayRequest_Token),
+		})
+		testkit.Equal(t, paid.Payment.GetId(), "p1", "the payment, beside %v", paid.Status)
+	}
+	testkit.Equal(t, runs.Load(), 1, "runs")
 }
 
 // Calls at the same time may share a message: each has a key of its own. The race detector sees it too.
