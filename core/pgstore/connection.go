@@ -85,7 +85,7 @@ func use[T any](ctx context.Context, s *Store, connection *pgxpool.Conn, call fu
 	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	err = panicked.Call(postgresClient, func() (err error) {
-		defer connection.Release() // released before the caller goes on, which may need the connection
+		defer release(connection) // before the caller goes on, which may need the connection
 		value, err = call(patient, s.often(awaited{connection, ctx, s.prepares()}))
 		switch codeOf(err) {
 		case invalidStatementName, // its prepared statements are lost
@@ -95,6 +95,16 @@ func use[T any](ctx context.Context, s *Store, connection *pgxpool.Conn, call fu
 		return err
 	})
 	return value, err
+}
+
+// release gives a connection back to the pool. One that pgx has closed leaves the pool: with
+// Release it would keep its place until the server has ended it too, for up to 15 seconds.
+func release(connection *pgxpool.Conn) {
+	if connection.Conn().IsClosed() {
+		connection.Hijack()
+		return
+	}
+	connection.Release()
 }
 
 // awaited is a connection that sends no statement after its caller has given up, but

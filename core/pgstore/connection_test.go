@@ -192,6 +192,37 @@ func TestPoolerThatComesLater(t *testing.T) {
 	t.Error("requests fail still")
 }
 
+// A connection that goes silent leaves the pool when its statement's patience ends. pgx alone
+// would wait for the server's end of it for 15 seconds more.
+func TestSilentConnectionLeavesThePool(t *testing.T) {
+	t.Parallel()
+	dsn := postgrestest.Shared(t)
+	proxy, through := proxied(t, dsn)
+	healed := atomic.Bool{}
+	pool := migrated(t, dsn, connections(1), through, func(config *pgxpool.Config) {
+		proxied := config.ConnConfig.DialFunc
+		config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if healed.Load() {
+				return new(net.Dialer).DialContext(ctx, network, address)
+			}
+			return proxied(ctx, network, address)
+		}
+	})
+	store, c := pgstore.New(pool), claim("after")
+	win(t, store, claim("before"))
+	proxy.Set(faultproxy.Blackhole())
+	healed.Store(true)
+	start := time.Now()
+	eventually(t, func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), requestTime)
+		defer cancel()
+		return acquire(ctx, store, c).err == nil
+	})
+	if took := time.Since(start); took > 15*time.Second {
+		t.Errorf("the pool had a connection after %s", took)
+	}
+}
+
 const (
 	farAway = 180 * time.Millisecond
 	// requestTime is the default StoreTimeout.

@@ -38,7 +38,7 @@ func (s *Store) prove(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer pooled.Release()
+	defer release(pooled)
 	on := session{s.unprepared(pooled)}
 	backend, err := s.checkRights(ctx, on)
 	if backend != 0 {
