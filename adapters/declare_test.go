@@ -174,19 +174,21 @@ func TestAuditOfTheOrder(t *testing.T) {
 	e := engineFor(t)
 	r, guard := chi.NewRouter(), idemchi.New(e)
 	r.With(corsForChi, chimiddleware.Timeout(time.Second), guard.Policy(), chimiddleware.Timeout(time.Minute), chimiddleware.NoCache).Post("/right", created)
-	r.With(guard.Policy(), corsForChi, chimiddleware.Compress(5), methodOverrideForChi).Post("/wrong", created)
+	signIn := chimiddleware.BasicAuth("shop", nil)
+	r.With(guard.Policy(), signIn, corsForChi, chimiddleware.Compress(5), methodOverrideForChi).Post("/wrong", created)
+	r.With(signIn, guard.Policy()).Post("/signed-in", created)
 	report := idemchi.Audit(r, guard)
-	counted(t, report.Warnings, "/wrong corsForChi", "/wrong Compress Accept-Encoding", "/wrong methodOverrideForChi")
+	counted(t, report.Warnings, "/wrong replay comes before", "/wrong corsForChi", "/wrong Compress Accept-Encoding", "/wrong methodOverrideForChi")
 
 	router, ginGuard, h := gin.New(), idemgin.New(e), gin.WrapF(created)
 	router.ContextWithFallback = true
 	router.Use(corsForGin, gzipForGin)
 	router.POST("/right", ginGuard.Policy(), gin.Logger(), h)
 	router.POST("/handle", timeoutForGin, ginGuard.Handle(h))
-	router.POST("/wrong", ginGuard.Policy(), corsForGin, gzipForGin, methodOverrideForGin, timeoutForGin, h)
+	router.POST("/wrong", ginGuard.Policy(), gin.BasicAuth(gin.Accounts{"alice": "pw"}), corsForGin, gzipForGin, methodOverrideForGin, timeoutForGin, h)
 	router.POST("/limited", timeoutForGin, ginGuard.Policy(), h)
 	report2 := idemgin.Audit(router, ginGuard)
-	counted(t, report2.Warnings, "/wrong corsForGin", "/wrong gzipForGin Accept-Encoding", "/wrong methodOverrideForGin", "/wrong timeoutForGin policy.MaxRun",
+	counted(t, report2.Warnings, "/wrong BasicAuth replay comes before", "/wrong corsForGin", "/wrong gzipForGin Accept-Encoding", "/wrong methodOverrideForGin", "/wrong timeoutForGin policy.MaxRun",
 		"/limited timeoutForGin outside policy.MaxRun http.TimeoutHandler")
 	if report.Err() != nil || report2.Err() != nil {
 		t.Errorf("errors are %v and %v", report.Err(), report2.Err())

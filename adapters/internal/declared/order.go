@@ -15,6 +15,7 @@ var misplaced = []struct {
 	words  string
 	reason string
 }{
+	{"basicauth basic_auth authenticat jwt bearer signin", "a replay comes before its check, and whoever names a client and knows a key gets the client's response"},
 	{"cors", "a browser cannot read the guard's own responses, and a replay names the first request's origin"},
 	{"compress gzip gzhttp brotli", "the guard leaves it no Accept-Encoding, so it compresses nothing: outside, each client gets its own coding"},
 	{"override", "the guard sees the method from before the override"},

@@ -17,6 +17,8 @@ func TestNamed(t *testing.T) {
 		{"main.main.New.func1", "/shop/vendor/github.com/x/brotli/handler.go", "github.com/x/brotli (handler.go:7)", true},
 		{"main.main.Timeout.func1", "/cache/github.com/go-chi/chi/v5@v5.5.0/middleware/timeout.go", "/cache/github.com/go-chi/chi/v5/middleware (timeout.go:7)", false},
 		{"main.main.Timeout.func1", "/shop/vendor/github.com/go-chi/chi/v5/middleware/timeout.go", "github.com/go-chi/chi/v5/middleware (timeout.go:7)", false},
+		{"main.main.BasicAuth.func1", "/cache/github.com/go-chi/chi/v5@v5.5.0/middleware/basic_auth.go", "/cache/github.com/go-chi/chi/v5/middleware (basic_auth.go:7)", true},
+		{"github.com/gin-gonic/gin.BasicAuthForRealm.func1", "/cache/github.com/gin-gonic/gin@v1.12.0/auth.go", "github.com/gin-gonic/gin.BasicAuthForRealm.func1", true},
 		{"main.main.func1", "/home/me/shop/main.go", "main.main.func1", false},
 		{"main.main.func1", "example.com/shop/main.go", "main.main.func1", false},
 	} {

@@ -122,9 +122,8 @@ func (i Inspection) row(table *policy.Table, row *policy.Declaration, route *Mou
 		return nil
 	case !slices.ContainsFunc(route.Covers, func(c Cover) bool { return c.Engine == i.Engine && c.Table == table }):
 		return []error{fmt.Errorf("policy: %s: %s is not guarded by its table: mount the guard's Table where the route is declared", row.Source, row.Route())}
-	default:
-		return nil
 	}
+	return nil
 }
 
 // tool returns the fault of a row that names a tool of an MCP server, which no router has.
