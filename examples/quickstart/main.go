@@ -26,7 +26,7 @@ func main() {
 	}
 	login := middleware.BasicAuth("shop", map[string]string{"alice": "pw"})
 	r := chi.NewRouter()
-	r.Use(middleware.Recoverer, login) // both stand outside the guard
+	r.Use(middleware.Recoverer, login) // outside the guard, which trusts names
 	r.With(idemchi.New(engine).Policy(policy.TTLHours(48))).Post("/payments", pay)
 	server := http.Server{Addr: "127.0.0.1:8080", Handler: r, ReadTimeout: time.Minute}
 	panic(server.ListenAndServe())
@@ -34,7 +34,7 @@ func main() {
 
 func user(r *http.Request) (string, error) {
 	name, _, _ := r.BasicAuth()
-	return name, nil // an empty name gets a 401
+	return name, nil // an empty name gets 401
 }
 
 func pay(w http.ResponseWriter, r *http.Request) {
