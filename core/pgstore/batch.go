@@ -57,10 +57,10 @@ func (s *Store) completeMany(ctx context.Context, batch []*lane.Call[completion,
 	return true, err
 }
 
-// sendMany sends the statement of a batch, for the calls whose callers have not left until the
-// batch has a connection, and returns these by their keys. It returns no rows and no error if
-// the statement certainly has had no effect, because the server has refused it or has not
-// received it. Each call is then sent alone.
+// sendMany sends the statement of a batch, for the calls whose callers have not left until then,
+// and returns these by their keys. It returns no rows and no error if the statement certainly
+// has had no effect, because the server has refused it or has not received it. Each call is
+// then sent alone.
 func sendMany[Q, R any](
 	ctx context.Context, s *Store, batch []*lane.Call[Q, R], key func(Q) string, of *sqlrows.Many,
 	arguments func(Q) *sqlrows.Arguments, whole bool,
@@ -70,20 +70,23 @@ func sendMany[Q, R any](
 		return keys, nil, nil //nolint:nilerr // each call gets the error by its own statement
 	}
 	keys = map[string][]*lane.Call[Q, R]{}
-	found, err = use(ctx, s, connection, func(patient context.Context, _ querier) ([]*sqlrows.Row, error) {
+	values := func() []any {
 		for _, c := range batch {
 			if !c.Left() {
 				keys[key(c.Request)] = append(keys[key(c.Request)], c)
 			}
 		}
-		if len(keys) == 0 {
-			return nil, nil
-		}
 		var all []*sqlrows.Arguments
 		for _, own := range slices.Sorted(maps.Keys(keys)) { // so that two processes cannot deadlock
 			all = append(all, arguments(keys[own][0].Request))
 		}
-		return guarded(patient, s, connection.Conn(), of.Text, of.Values(all), whole)
+		if len(all) == 0 {
+			return nil
+		}
+		return of.Values(all)
+	}
+	found, err = use(ctx, s, connection, func(patient context.Context, _ querier) ([]*sqlrows.Row, error) {
+		return guarded(patient, s, connection.Conn(), of.Text, values, whole)
 	})
 	if codeOf(err) != "" || pgconn.SafeToRetry(err) {
 		return keys, nil, nil
@@ -92,8 +95,10 @@ func sendMany[Q, R any](
 }
 
 // guarded runs a statement of several records after sqlrows.ManyGuard: both in one round
-// trip, which is a transaction. Behind a pooler a pool that prepares has three.
-func guarded(ctx context.Context, s *Store, connection *pgx.Conn, text string, values []any, whole bool) (all []*sqlrows.Row, err error) {
+// trip, which is a transaction. Behind a pooler a pool that prepares has three, and a pooler may
+// let the first one wait. values are asked for right before the statement, which is not sent
+// without any.
+func guarded(ctx context.Context, s *Store, connection *pgx.Conn, text string, values func() []any, whole bool) (all []*sqlrows.Row, err error) {
 	collect := func(found pgx.Rows, err error) error {
 		if err == nil {
 			all, err = pgx.CollectRows(found, func(pgx.CollectableRow) (*sqlrows.Row, error) { return rowFrom(found, true, whole, whole) })
@@ -102,13 +107,20 @@ func guarded(ctx context.Context, s *Store, connection *pgx.Conn, text string, v
 	}
 	if s.pooled.Load() && s.mode != pgx.QueryExecModeExec && s.mode != pgx.QueryExecModeSimpleProtocol {
 		err := pgx.BeginTxFunc(ctx, connection, pgx.TxOptions{BeginQuery: "BEGIN; " + sqlrows.ManyGuard}, func(tx pgx.Tx) error {
-			return collect(s.unprepared(tx).Query(ctx, text, values...))
+			if values := values(); values != nil {
+				return collect(s.unprepared(tx).Query(ctx, text, values...))
+			}
+			return nil
 		})
 		return all, err
 	}
+	sent := values()
+	if sent == nil {
+		return nil, nil
+	}
 	batch := &pgx.Batch{}
 	batch.Queue(sqlrows.ManyGuard)
-	batch.Queue(text, values...)
+	batch.Queue(text, sent...)
 	results := connection.SendBatch(ctx, batch)
 	_, err = results.Exec()
 	if err == nil {

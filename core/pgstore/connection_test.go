@@ -130,6 +130,31 @@ func TestLostCommitOfABatch(t *testing.T) {
 	must(t, errors.Join(completeTogether(t, store, leases...)...))
 }
 
+// A batch whose BEGIN a pooler has kept waiting claims nothing for callers that have left: the
+// keys would be in progress, and nobody would run.
+func TestBatchThatAPoolerKeepsWaiting(t *testing.T) {
+	t.Parallel()
+	dsn := bouncer(t, postgrestest.Shared(t))
+	proxy, through := proxied(t, dsn)
+	tracer := &queryTracer{}
+	pool, direct := connect(t, dsn, through, tracer.traces), migrated(t, dsn)
+	store := pgstore.New(pool)
+	must(t, store.Check(t.Context()))
+	tracer.before = func(data pgx.TraceQueryStartData) {
+		if strings.HasPrefix(data.SQL, "BEGIN") {
+			proxy.Set(faultproxy.HoldReplies())
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), requestTime)
+	defer cancel()
+	together(store, 2, func(n int) {
+		fails(t, "Acquire", acquire(ctx, store, claims(2)[n]).err, context.DeadlineExceeded)
+	})
+	proxy.Set(faultproxy.None())
+	eventually(t, func() bool { return pool.Stat().AcquiredConns() == 0 })
+	counts(t, direct, 0, `SELECT count(*) FROM oncekey_records`)
+}
+
 // Case 45: handlers' statements need the setting of docs/sql.md.
 func TestTransactionsInTransactionMode(t *testing.T) {
 	t.Parallel()
