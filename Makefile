@@ -112,6 +112,9 @@ race: ## Run the tests with the race detector, and those that need it least with
 raced:
 	$(TESTRUN) '$(CURDIR)' -plan raced -count 1 -race -vet off -ldflags=-w -timeout 20m -p $(PACKAGES) -parallel $(PARALLEL) -covermode atomic -coverpkg '$(RACED_COVERED)' -coverprofile build/raced.new
 
+# The garbage collector took a fifth of these tests' time, of heaps of a few megabytes. With the race detector it gains nothing.
+unraced: export GOGC = 400
+
 # go test keeps the result of the model, which reads nothing but itself. make model searches it again.
 unraced:
 	$(TESTRUN) '$(CURDIR)' -plan unraced -count 1 -vet off -ldflags=-w -timeout 20m -p 1 -parallel $(PARALLEL) -coverpkg '$(COVERED)' -coverprofile build/coverage.new
