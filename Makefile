@@ -28,7 +28,7 @@ PUBLISHED := $(filter-out core/internal/% examples examples/% tools,$(MODULES))
 
 # make race runs packages twice: with the race detector, and without it for the tests that it disturbs and for the coverage.
 # The table in tools/testrun/plan.go has the exceptions. Those that run with it alone are counted there, and two stores run
-# without it for these tests. Without the debugger's tables (-w) linking takes three quarters of the time.
+# without it for these tests.
 RACED_COVERED := $(LIBRARY)/core/pgstore,$(LIBRARY)/core/sqlstore,$(LIBRARY)/core/redisstore,$(LIBRARY)/core/sealedstore,$(LIBRARY)/core/handlertest,$(LIBRARY)/failure,$(LIBRARY)/adapters/...
 NOT_RACED     := ^(TestAllocations|TestConformanceOfSQLite|TestBusyFile)$$
 
@@ -110,14 +110,14 @@ race: ## Run the tests with the race detector, and those that need it least with
 	@{ cat build/raced.new; tail -n +2 build/coverage.new; } > build/coverage.out && rm build/raced.new build/coverage.new build/unraced.log
 
 raced:
-	$(TESTRUN) '$(CURDIR)' -plan raced -count 1 -race -vet off -ldflags=-w -timeout 20m -p $(PACKAGES) -parallel $(PARALLEL) -covermode atomic -coverpkg '$(RACED_COVERED)' -coverprofile build/raced.new
+	$(TESTRUN) '$(CURDIR)' -plan raced -count 1 -race -vet off -timeout 20m -p $(PACKAGES) -parallel $(PARALLEL) -covermode atomic -coverpkg '$(RACED_COVERED)' -coverprofile build/raced.new
 
 # The garbage collector took a fifth of these tests' time, of heaps of a few megabytes. With the race detector it gains nothing.
 unraced: export GOGC = 400
 
 # go test keeps the result of the model, which reads nothing but itself. make model searches it again.
 unraced:
-	$(TESTRUN) '$(CURDIR)' -plan unraced -count 1 -vet off -ldflags=-w -timeout 20m -p 1 -parallel $(PARALLEL) -coverpkg '$(COVERED)' -coverprofile build/coverage.new
+	$(TESTRUN) '$(CURDIR)' -plan unraced -count 1 -vet off -timeout 20m -p 1 -parallel $(PARALLEL) -coverpkg '$(COVERED)' -coverprofile build/coverage.new
 	$(TESTRUN) '$(CURDIR)' -count 1 -vet off -timeout 20m -run '$(NOT_RACED)' ./core/redisstore ./core/sqlstore
 	$(TESTRUN) '$(CURDIR)' -vet off -timeout 20m ./core/internal/explore/model
 	$(TESTRUN) '$(CURDIR)/tools' -race -timeout 20m ./...
