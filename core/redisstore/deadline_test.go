@@ -49,6 +49,21 @@ func TestFrozenServerOfAPunctualClient(t *testing.T) {
 	})
 }
 
+// Case 19: all connections are taken.
+func TestExhaustedPool(t *testing.T) {
+	t.Parallel()
+	rdb := connect(t, redistest.Start(t), func(options *redis.Options) { options.PoolSize, options.ContextTimeoutEnabled = 1, true })
+	store := redisstore.New(rdb)
+	win(t, store, claim("warm"))
+	taken := rdb.Conn()
+	defer taken.Close()
+	must(t, taken.Ping(t.Context()).Err())
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, _, err := store.Acquire(ctx, claim("key"))
+	fails(t, "Acquire", err, context.DeadlineExceeded, "all 1 connections of the pool are in use")
+}
+
 // Case 12: so do calls through an AutoPipeliner. Its own commands watch no context.
 func TestFrozenServerOfAnAutoPipeliner(t *testing.T) {
 	t.Parallel()

@@ -182,7 +182,7 @@ func New(client redis.UniversalClient, options ...Option) *Store {
 	if client == nil {
 		panic("redisstore: New(nil): want a client")
 	}
-	if movesKeys(client) {
+	if _, moves := client.(interface{ SetAddrs(map[string]string) }); moves { // it is a *redis.Ring, or embeds one
 		panic(fmt.Sprintf("redisstore: New with a %T: when one of its servers is unreachable, that server's keys move to "+
 			"another one without their records, and requests run twice: want a *redis.Client or a *redis.ClusterClient", client))
 	}
@@ -207,18 +207,8 @@ func deferredOf(pipeliner *redis.AutoPipeliner) *redis.AutoPipeliner {
 		return pipeliner
 	}
 	options := pipeliner.Config()
-	deferred, err := pipeliner.AsyncAutoPipelineWithOptions(&options)
-	if err != nil {
-		return nil
-	}
+	deferred, _ := pipeliner.AsyncAutoPipelineWithOptions(&options) // nil beside an error
 	return deferred
-}
-
-// movesKeys reports whether the client is a *redis.Ring, or a type that embeds one:
-// no other client has SetAddrs.
-func movesKeys(client redis.UniversalClient) bool {
-	_, moves := client.(interface{ SetAddrs(addrs map[string]string) })
-	return moves
 }
 
 // Complete implements [storage.Store].
@@ -293,6 +283,11 @@ func (s *Store) failure(operation, key string, err error) error {
 		s.permitted.Store(false) // the next claim asks the server again
 		if !errors.Is(err, storage.ErrStoreForbidden) {
 			err = fmt.Errorf("%w: %w", storage.ErrStoreForbidden, err)
+		}
+	}
+	if server, single := s.client.(*redis.Client); single && errors.Is(err, context.DeadlineExceeded) {
+		if pool := server.PoolStats(); pool.IdleConns == 0 && int(pool.TotalConns) >= server.Options().PoolSize {
+			err = fmt.Errorf("all %d connections of the pool are in use: %w", pool.TotalConns, err)
 		}
 	}
 	return fmt.Errorf("redisstore: %s %q: %w", operation, s.prefix+key, err)
