@@ -166,7 +166,8 @@ func options(folder string, settings []string) []string {
 func (s *Server) launch() error {
 	s.t.Helper()
 	own := []string{
-		fmt.Sprintf("port=%d", s.port), "socket=" + filepath.Join(s.folder, "socket"), "pid-file=" + filepath.Join(s.folder, "pid"),
+		fmt.Sprintf("port=%d", s.port), "pid-file=" + filepath.Join(s.folder, "pid"),
+		"socket=socket", // in the data folder: a socket's path has a hundred bytes at most
 	}
 	arguments := options(s.folder, slices.Concat(own, defaults, s.vendor.settings, s.settings))
 	s.process = serverproc.Start(s.t, fmt.Sprintf("%s on port %d", s.vendor.name, s.port), exec.CommandContext(context.Background(), s.program.path, arguments...))
