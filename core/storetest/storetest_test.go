@@ -119,9 +119,12 @@ func TestSuiteFindsEveryBug(t *testing.T) {
 				t.Run(c.name+"/"+string(b), func(t *testing.T) {
 					t.Parallel()
 					synctest.Test(t, func(t *testing.T) {
-						if !fails(t, c, s.open(b)) {
-							t.Errorf("the case %q does not find it", c.name)
+						for range 5 { // which of concurrent callers comes first is chance
+							if fails(t, c, s.open(b)) {
+								return
+							}
 						}
+						t.Errorf("the case %q does not find it", c.name)
 					})
 				})
 			}
