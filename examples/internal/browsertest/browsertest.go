@@ -50,7 +50,7 @@ func Open(t testing.TB, home string, isExpected func(*log.Entry) bool) *Tab {
 	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(find(t)), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()),
-		chromedp.WSURLReadTimeout(stepDeadline),
+		chromedp.WSURLReadTimeout(stepDeadline), chromedp.Env("TMPDIR=/tmp"), // the path of its socket has a hundred bytes at most
 		chromedp.Flag("disable-quic", true),
 		chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"),

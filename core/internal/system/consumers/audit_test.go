@@ -48,8 +48,8 @@ func sizeOf(t *testing.T, path string) size {
 func (u user) ours() map[string]size {
 	u.t.Helper()
 	packages := map[string]size{}
-	for file := range strings.FieldsSeq(u.run("list", "-deps", "-f", `{{$p := .}}{{range .GoFiles}}{{$p.ImportPath}}={{$p.Dir}}/{{.}} {{end}}`, ".")) {
-		path, name, _ := strings.Cut(file, "=")
+	for file := range strings.Lines(u.run("list", "-deps", "-f", `{{$p := .}}{{range .GoFiles}}{{$p.ImportPath}}={{$p.Dir}}/{{.}}{{"\n"}}{{end}}`, ".")) {
+		path, name, _ := strings.Cut(strings.TrimSpace(file), "=")
 		if path, isOurs := strings.CutPrefix(path, module+"/"); isOurs {
 			counted := packages[path]
 			counted.add(sizeOf(u.t, name))

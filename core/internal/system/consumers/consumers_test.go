@@ -143,7 +143,7 @@ func newUser(t *testing.T, parts []string, program, part string) user {
 	for _, part := range parts {
 		folder, err := filepath.Abs(folderOf(part))
 		testkit.Must(t, err)
-		fmt.Fprintf(&mod, "replace %s => %s\n", part, folder)
+		fmt.Fprintf(&mod, "replace %s => %q\n", part, folder) // it may have a space
 	}
 	u := user{t: t, folder: t.TempDir(), environment: []string{"GOFLAGS=-mod=mod", "GOSUMDB=off"}}
 	u.write("go.mod", mod.String())

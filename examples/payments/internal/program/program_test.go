@@ -93,17 +93,16 @@ func TestWhatCannotBeOpenedIsNamed(t *testing.T) {
 	taken := httptest.NewServer(http.NotFoundHandler())
 	defer taken.Close()
 	missing := filepath.Join(t.TempDir(), "none", "ledger")
-	for _, row := range [][2]string{
-		{"-addr " + taken.Listener.Addr().String(), taken.Listener.Addr().String()},
-		{"-ledger " + missing, missing},
-		{"-store postgres -postgres postgres://127.0.0.1:1/shop?sslmode=disable", "postgres: "},
-		{"-store sqlite -file " + missing, "sqlite: "},
-		{"-store mysql -dsn root@tcp(127.0.0.1:1)/shop", "127.0.0.1:1"},
-		{"-store tiered -postgres postgres://127.0.0.1:1/shop?sslmode=disable", "127.0.0.1:1"},
+	for want, args := range map[string][]string{
+		taken.Listener.Addr().String(): {"-addr", taken.Listener.Addr().String()},
+		missing:                        {"-ledger", missing},
+		"postgres: ":                   {"-store", "postgres", "-postgres", "postgres://127.0.0.1:1/shop?sslmode=disable"},
+		"sqlite: ":                     {"-store", "sqlite", "-file", missing},
+		"mysql: ":                      {"-store", "mysql", "-dsn", "root@tcp(127.0.0.1:1)/shop"},
+		"127.0.0.1:1":                  {"-store", "tiered", "-postgres", "postgres://127.0.0.1:1/shop?sslmode=disable"},
 	} {
 		var stdout, stderr bytes.Buffer
-		args, want := row[0], row[1]
-		code := run(t, strings.Fields(args), &stdout, &stderr)
+		code := run(t, args, &stdout, &stderr)
 		if code != 1 || stdout.Len() > 0 || !strings.Contains(stderr.String(), want) {
 			t.Errorf("%q: code %d, stdout %q, stderr %q, want code 1 and %s on stderr", args, code, &stdout, &stderr, want)
 		}
