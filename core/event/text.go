@@ -13,15 +13,15 @@ import (
 )
 
 // ErrorText returns the text of Err for a log, or "" when Err is nil. Errors of a store and of the
-// engine appear as texts. An error of a handler, of a function of core.Do, of a RecoverFunc or of a
-// FindFunc appears as types, with the types of wrapped errors ("*strconv.NumError: *errors.errorString").
+// engine appear as texts. An error of a handler, of a Scope, of a function of core.Do, of a RecoverFunc
+// or of a FindFunc appears as types, with the types of wrapped errors ("*strconv.NumError: *errors.errorString").
 // Why: such texts often quote the request. The engine's own causes, such as ErrRunTooLong, appear as texts.
 func (e *Event) ErrorText() string {
 	switch {
 	case e.Err == nil:
 		return ""
 	case e.Result == Refused:
-		if inner := errors.Unwrap(e.Err); inner != nil { // of a codec
+		if inner := errors.Unwrap(e.Err); inner != nil { // of a codec or a Scope
 			return strings.TrimSuffix(e.Err.Error(), inner.Error()) + ErrorTypes(inner)
 		}
 	case slices.Contains(handlersResults, e.Result) && !e.isRefused():
