@@ -52,6 +52,9 @@ func run(folder string, args []string) error {
 	if folder, err = filepath.Abs(folder); err != nil {
 		return err
 	}
+	if strings.ContainsAny(folder, " :") {
+		return fmt.Errorf("the folder %s has a space or a colon, which LD_PRELOAD does not allow", folder)
+	}
 	if err := os.MkdirAll(folder, 0o755); err != nil { // PostgreSQL's server runs as another user, and loads the clock from here
 		return err
 	}
