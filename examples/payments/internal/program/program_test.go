@@ -93,15 +93,19 @@ func TestWhatCannotBeOpenedIsNamed(t *testing.T) {
 	taken := httptest.NewServer(http.NotFoundHandler())
 	defer taken.Close()
 	missing := filepath.Join(t.TempDir(), "none", "ledger")
-	for want, args := range map[string][]string{
-		taken.Listener.Addr().String(): {"-addr", taken.Listener.Addr().String()},
-		missing:                        {"-ledger", missing},
-		"postgres: ":                   {"-store", "postgres", "-postgres", "postgres://127.0.0.1:1/shop?sslmode=disable"},
-		"sqlite: ":                     {"-store", "sqlite", "-file", missing},
-		"mysql: ":                      {"-store", "mysql", "-dsn", "root@tcp(127.0.0.1:1)/shop"},
-		"127.0.0.1:1":                  {"-store", "tiered", "-postgres", "postgres://127.0.0.1:1/shop?sslmode=disable"},
+	for _, row := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-addr", taken.Listener.Addr().String()}, taken.Listener.Addr().String()},
+		{[]string{"-ledger", missing}, missing},
+		{[]string{"-store", "postgres", "-postgres", "postgres://127.0.0.1:1/shop?sslmode=disable"}, "postgres: "},
+		{[]string{"-store", "sqlite", "-file", missing}, "sqlite: "},
+		{[]string{"-store", "mysql", "-dsn", "root@tcp(127.0.0.1:1)/shop"}, "127.0.0.1:1"},
+		{[]string{"-store", "tiered", "-postgres", "postgres://127.0.0.1:1/shop?sslmode=disable"}, "127.0.0.1:1"},
 	} {
 		var stdout, stderr bytes.Buffer
+		args, want := row.args, row.want
 		code := run(t, args, &stdout, &stderr)
 		if code != 1 || stdout.Len() > 0 || !strings.Contains(stderr.String(), want) {
 			t.Errorf("%q: code %d, stdout %q, stderr %q, want code 1 and %s on stderr", args, code, &stdout, &stderr, want)
